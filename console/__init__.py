@@ -1,0 +1,1 @@
+"""The application: arguments, feeds, screens, export."""

@@ -1,0 +1,1 @@
+"""Constraint systems, the gadget builder and the built-in circuits."""

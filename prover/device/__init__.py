@@ -1,0 +1,1 @@
+"""Devices: the host library and CUDA behind one protocol."""

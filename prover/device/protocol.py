@@ -1,0 +1,101 @@
+"""The seam between proving and hardware: a short list of verbs, no global state, the stream always an argument.
+
+Operations are named (``ntt``, ``msm``, ...) and have one signature on every device; a contract test compares the tables.
+Plans (``prover.ntt``, ``prover.msm``, ``prover.spmv``) turn an algorithm into steps for a device's capability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+HostArray = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What plans depend on; frozen, so that a plan for any device can be built and tested anywhere."""
+
+    kind: str
+    """``host`` or ``cuda``."""
+    arch: str
+    """``sm_90`` on CUDA; the host library's variant (``portable``, ``adx``, ``ifma``) on the host."""
+    multiprocessors: int
+    """Streaming multiprocessors, or cores."""
+    memory_bytes: int
+    has_timing_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Device memory, in bytes."""
+
+    used: int
+    free: int
+    peak: int
+
+
+class Array(Protocol):
+    """A buffer that belongs to one device. Mixing two devices raises ``WrongDevice``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+class DeviceEvent(Protocol):
+    """A point in a stream."""
+
+    @property
+    def done(self) -> bool: ...
+    def elapsed_s(self, later: DeviceEvent) -> float:
+        """Seconds from this event to a later one; both must be done."""
+
+
+class Stream(Protocol):
+    """An ordered queue of work. On the host, work runs in the calling thread at once."""
+
+    name: str
+
+    def record(self) -> DeviceEvent: ...
+    def wait(self, event: DeviceEvent) -> None: ...
+    def synchronize(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation for a device: its name and arguments. ``work`` predicts its cost (field multiplications, bytes)."""
+
+    op: str
+    arguments: Mapping[str, Any]
+    multiplications: int = 0
+    bytes: int = 0
+
+
+class Device(Protocol):
+    """A device that proves."""
+
+    ordinal: int
+    name: str
+    capability: Capability
+
+    @property
+    def ops(self) -> Mapping[str, Any]:
+        """Operation name -> callable with the common signature."""
+
+    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike, stream: Stream) -> Array: ...
+    def upload(self, host: HostArray, stream: Stream) -> Array: ...
+    def download(self, array: Array, stream: Stream) -> HostArray: ...
+    def stream(self, name: str) -> Stream: ...
+    def run(self, step: Step, stream: Stream) -> Any:
+        """Run one step in stream order."""
+
+    def memory(self) -> Usage: ...
+    def close(self) -> None: ...

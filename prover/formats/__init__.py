@@ -1,0 +1,1 @@
+"""Readers and writers of proving file formats, nothing else."""

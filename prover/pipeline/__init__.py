@@ -1,0 +1,1 @@
+"""The engine: scheduler, synthesis, device workers, finalizers, knobs."""

@@ -1,0 +1,184 @@
+"""The seams of the engine: what proves a slot (workload), and what a console may ask of the engine.
+
+The engine knows neither circuits nor curves: it moves a workload's slots through its stages. The same engine therefore
+runs the real prover, a modelled box, and the fakes of the tests.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from prover.model import Event, KnobValue, Snapshot
+
+
+class CancelToken:
+    """Asks long calls to stop. Native calls read ``address`` (an int32) without the GIL."""
+
+    def __init__(self) -> None:
+        import ctypes
+
+        self._flag = ctypes.c_int32(0)
+        self._event = threading.Event()
+        self.address = ctypes.addressof(self._flag)
+
+    def cancel(self) -> None:
+        """Ask once and for all."""
+        self._flag.value = 1
+        self._event.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was asked."""
+        return self._event.is_set()
+
+
+class Cancelled(Exception):
+    """A long call stopped because its token asked it to."""
+
+
+class SlotProver(Protocol):
+    """One slot on one device: the engine calls the five steps in order, on one thread, and times each.
+
+    With the narrow lock only ``ntt`` and ``msm`` run under the device's lock. A step that fails raises; the slot is
+    then dropped through ``release``, which is always called once.
+    """
+
+    def setup(self) -> None:
+        """Allocate workspaces and blinding."""
+
+    def h2d(self) -> None:
+        """Bring witness and a, b, c onto the device."""
+
+    def ntt(self) -> None:
+        """The scalars of H: inverse NTTs, coset NTTs, a*b - c."""
+
+    def msm(self) -> None:
+        """The five multi-scalar multiplications of each partition."""
+
+    def d2h(self) -> Any:
+        """Fetch the sums; returns the pending slot for ``Workload.finish``."""
+
+    def release(self) -> None:
+        """Free what the slot holds on the device. Idempotent."""
+
+    @property
+    def gpu_active_s(self) -> float | None:
+        """Device-event time in kernels, once ``d2h`` returned; None where the device has no such events."""
+
+
+class Workload(Protocol):
+    """A circuit with its keys, ready to prove."""
+
+    name: str
+    circuit: str
+    constraints: int
+
+    def synthesize(self, inputs: Any, partitions: Sequence[int], threads: int, cancel: CancelToken) -> Any:
+        """Witness and a, b, c of these partitions of a job (one slot). Outside the GIL. Raises on a bad witness."""
+
+    def prover(self, synthesis: Any, device: Any, threads: int, cancel: CancelToken) -> SlotProver:
+        """A prover for one synthesised slot. ``device`` is a ``prover.device.Device``."""
+
+    def finish(self, pending: Any) -> list[bytes]:
+        """Assemble the slot's proofs (192 bytes each on BLS12-381), in the order of its partitions. CPU only."""
+
+    def verify(self, inputs: Any, partitions: Sequence[int], proofs: Sequence[bytes]) -> bool:
+        """Whether all verify."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """One proof request."""
+
+    inputs: Any
+    partitions: int
+    id: str | None = None
+    """Given by the engine when ``None``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job delivered: its partitions' proofs in order."""
+
+    id: str
+    proofs: tuple[bytes, ...]
+    submitted: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A proposal to change one knob."""
+
+    name: str
+    new: KnobValue
+    old: KnobValue | None = None
+    who: str = "operator"
+    why: str = ""
+    based_on: int | None = None
+    """The generation that the proposer saw; a proposal on a stale one is refused if this knob changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The engine's answer to a proposal. ``reason`` is one line when it was refused."""
+
+    accepted: bool
+    generation: int
+    effect: str = "now"
+    reason: str | None = None
+    change: Change | None = field(default=None)
+
+
+class EngineView(Protocol):
+    """What the console needs of an engine, hosted, modelled or replayed."""
+
+    def snapshot(self) -> Snapshot:
+        """The picture now. Never waits for a worker."""
+
+    def events(self, since: int) -> Sequence[Event]:
+        """Events with ``seq > since``, oldest first, as far back as the ring holds."""
+
+    def propose(self, change: Change) -> Receipt:
+        """Validate, store, journal; never waits for workers."""
+
+    def undo(self, who: str = "operator") -> Receipt:
+        """Propose back the last accepted change that is not itself an undo."""
+
+
+class EngineControl(EngineView, Protocol):
+    """An engine that can also be fed and stopped."""
+
+    def start(self) -> None:
+        """Start the workers. Idempotent."""
+
+    def submit(self, request: JobRequest) -> Future[JobResult]:
+        """Queue a job. The future fails with the job's one-line cause."""
+
+    def cancel(self, job: str) -> bool:
+        """Cancel a job or what is left of it; False if it is unknown or ended."""
+
+    def stop(self, drain_timeout_s: float = 0.0) -> None:
+        """Stop: let running slots end for at most this long, then cancel them. Joins every thread."""
+
+
+Progress = Callable[[str, float | None], None]
+"""Called with what is being done, and the share done (0..1) or None."""
+
+__all__ = [
+    "CancelToken",
+    "Cancelled",
+    "Change",
+    "EngineControl",
+    "EngineView",
+    "JobRequest",
+    "JobResult",
+    "Progress",
+    "Receipt",
+    "SlotProver",
+    "Workload",
+]

@@ -1,0 +1,1 @@
+"""Textual widgets: each shows one thing and is assigned plain data."""
