@@ -1,0 +1,101 @@
+"""The command line: finds the command, parses its options, turns expected failures into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from prover.errors import ProverError
+
+COMMANDS: dict[str, str] = {
+    "prove": "prove one witness with a snarkjs key",
+    "verify": "verify a proof (exit 0 valid, 1 not valid)",
+    "setup": "make a development key for a circuit (single party: not for production)",
+    "vkey": "export the verifying key of a zkey",
+    "bench": "throughput sweep without the console",
+    "knobs": "list the knobs",
+    "doctor": "what this machine has and what is missing",
+}
+"""Command -> one-line help. Each lives in ``console.commands.<name>``; anything else opens the console."""
+
+_CONSOLE = "console.commands.open_console"
+
+
+def version() -> str:
+    """The installed version, or the source tree's."""
+    try:
+        return metadata.version("cuzk-top")
+    except metadata.PackageNotFoundError:
+        return "0 (source tree)"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in the product's one-line form."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(2, f"cuzk-top: {message}: {self.prog}: see {self.prog} --help\n")
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", metavar="auto|cuda|cuda:N|host", help="where to prove")
+    parser.add_argument("--config", metavar="PATH", help="configuration file")
+    parser.add_argument("--set", dest="knobs", action="append", default=[], metavar="KNOB=VALUE", help="set a knob")
+    parser.add_argument("--json", action="store_true", help="machine-readable on stdout, nothing else there")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="more detail in the log")
+    parser.add_argument("--version", action="version", version=f"cuzk-top {version()}")
+
+
+def build_parser(command: str | None) -> argparse.ArgumentParser:
+    """The parser of one command, or of the console (``None``)."""
+    module = importlib.import_module(f"console.commands.{command}" if command else _CONSOLE)
+    if command:
+        parser = _Parser(prog=f"cuzk-top {command}", description=COMMANDS[command])
+    else:
+        listing = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
+        parser = _Parser(
+            prog="cuzk-top",
+            description="The console of a Groth16 proving box.",
+            epilog=f"commands (cuzk-top COMMAND --help):\n{listing}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    _common(parser)
+    module.configure(parser)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``cuzk-top`` and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:  # loads nothing else
+        print(f"cuzk-top {version()}")
+        return 0
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    if command is None and arguments and not arguments[0].startswith("-"):
+        print(f"cuzk-top: unknown command: {arguments[0]}: see cuzk-top --help", file=sys.stderr)
+        return 2
+    args = build_parser(command).parse_args(arguments[1:] if command else arguments)
+    try:
+        return int(args.run(args))
+    except ProverError as error:
+        print(f"cuzk-top: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("cuzk-top: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def print_json(document: object) -> None:
+    """Write one JSON document to stdout."""
+    json.dump(document, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
