@@ -10,6 +10,7 @@ of snarkjs): EIP-196 and EIP-197.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -222,4 +223,4 @@ def params_header() -> str:
 
 
 if __name__ == "__main__":
-    print(params_header(), end="")
+    sys.stdout.write(params_header())

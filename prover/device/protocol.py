@@ -1,6 +1,6 @@
 """The seam between proving and hardware: a short list of verbs, no global state, the stream always an argument.
 
-Operations are named (``ntt``, ``msm``, ...) and have one signature on every device; a contract test compares the tables.
+Operations are named (``ntt``, ``msm``, ...) and have one signature on every device; a contract test compares them.
 Plans (``prover.ntt``, ``prover.msm``, ``prover.spmv``) turn an algorithm into steps for a device's capability.
 """
 
