@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+#define CZK_ABI_VERSION 1
+
 enum { CZK_OK = 0, CZK_INVALID = 1, CZK_CANCELLED = 2, CZK_NO_MEMORY = 3, CZK_INTERNAL = 4 };
 
 /* --- library (library.cpp) --- */

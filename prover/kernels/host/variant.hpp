@@ -1,0 +1,289 @@
+// What every per-variant file shares: how its C functions are named, dispatch from the interface's numbers to types,
+// errors, threads, memory.
+//
+//   CZK_DEFINE(field_op)(int32_t field, ...) {
+//     return guarded([&] { return with_field(field, [&](auto tag) { using F = typename decltype(tag)::type; ... }); });
+//   }
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "../abi.h"
+#include "../curve.cuh"
+#include "../tower.cuh"
+#include "functions.hpp"
+#include "host_field.hpp"
+
+#define CZK_JOIN3_(a, b, c) a##b##c
+#define CZK_JOIN3(a, b, c) CZK_JOIN3_(a, b, c)
+#define CZK_NAME(name) CZK_JOIN3(czk_, CZK_VARIANT, _##name)
+#define CZK_DEFINE(name) extern "C" int32_t CZK_NAME(name)
+
+#define CZK_DECLARE(name, params, args) CZK_DEFINE(name) params;
+CZK_FUNCTIONS(CZK_DECLARE)
+#undef CZK_DECLARE
+
+namespace czk {
+// Sets the calling thread's error text (library.cpp) and returns the code.
+int32_t fail(int32_t code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+}  // namespace czk
+
+CZK_BEGIN
+
+// --- dispatch -------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Tag {
+  using type = T;
+};
+
+struct Bls12381 {
+  using Fp = BlsFp;
+  using Fr = BlsFr;
+  static constexpr int kIndex = 0;
+};
+struct Bn254 {
+  using Fp = BnFp;
+  using Fr = BnFr;
+  static constexpr int kIndex = 1;
+};
+
+// One of the four groups: its curve, the coordinate field F, its point types.
+template <class C, int G>
+struct Group {
+  using Curve = C;
+  using Fp = typename C::Fp;
+  using Fr = typename C::Fr;
+  using F = std::conditional_t<G == 1, Fp, Fp2<Fp>>;
+  using Point = Affine<F>;
+  using Accumulator = Xyzz<F>;
+  static constexpr int kGroup = G;
+  static constexpr uint64_t kPointBytes = 2 * G * Fp::kBytes;
+};
+
+// Whether the type is Fp2 of some base field.
+template <class F>
+inline constexpr bool kIsFp2 = false;
+template <class F>
+inline constexpr bool kIsFp2<Fp2<F>> = true;
+
+// Bytes of an element.
+template <class F>
+constexpr uint64_t element_bytes() {
+  if constexpr (kIsFp2<F>)
+    return 2 * F::Base::kBytes;
+  else
+    return F::kBytes;
+}
+
+template <class F>
+CZK_FN F load_element(const void* src) {
+  if constexpr (kIsFp2<F>)
+    return {F::Base::load(src), F::Base::load(static_cast<const char*>(src) + F::Base::kBytes)};
+  else
+    return F::load(src);
+}
+template <class F>
+CZK_FN void store_element(const F& x, void* dst) {
+  if constexpr (kIsFp2<F>) {
+    x.c0.store(dst);
+    x.c1.store(static_cast<char*>(dst) + F::Base::kBytes);
+  } else {
+    x.store(dst);
+  }
+}
+template <class F>
+CZK_FN Affine<F> load_point(const void* src) {
+  return {load_element<F>(src), load_element<F>(static_cast<const char*>(src) + element_bytes<F>())};
+}
+template <class F>
+CZK_FN void store_point(const Affine<F>& p, void* dst) {
+  store_element(p.x, dst);
+  store_element(p.y, static_cast<char*>(dst) + element_bytes<F>());
+}
+
+// Element or point number i of an array of the interface.
+CZK_FN const char* at(const void* base, uint64_t i, uint64_t size) { return static_cast<const char*>(base) + i * size; }
+CZK_FN char* at(void* base, uint64_t i, uint64_t size) { return static_cast<char*>(base) + i * size; }
+
+// Each calls fn(Tag<...>{}) -> int32_t.
+template <class Fn>
+int32_t with_field(int32_t field, Fn&& fn) {
+  switch (field) {
+    case 0: return fn(Tag<BlsFp>{});
+    case 1: return fn(Tag<BlsFr>{});
+    case 2: return fn(Tag<BnFp>{});
+    case 3: return fn(Tag<BnFr>{});
+    case 4: return fn(Tag<Fp2<BlsFp>>{});
+    case 5: return fn(Tag<Fp2<BnFp>>{});
+    default: return fail(CZK_INVALID, "unknown field %d", field);
+  }
+}
+template <class Fn>
+int32_t with_curve(int32_t curve, Fn&& fn) {
+  switch (curve) {
+    case 0: return fn(Tag<Bls12381>{});
+    case 1: return fn(Tag<Bn254>{});
+    default: return fail(CZK_INVALID, "unknown curve %d", curve);
+  }
+}
+template <class Fn>
+int32_t with_group(int32_t curve, int32_t group, Fn&& fn) {
+  if (group != 1 && group != 2) return fail(CZK_INVALID, "unknown group %d", group);
+  return with_curve(curve, [&](auto tag) {
+    using C = typename decltype(tag)::type;
+    return group == 1 ? fn(Tag<Group<C, 1>>{}) : fn(Tag<Group<C, 2>>{});
+  });
+}
+
+// --- errors ---------------------------------------------------------------------------------------------------------
+
+// Runs the body of an interface function; no exception crosses.
+template <class Fn>
+int32_t guarded(Fn&& fn) {
+  try {
+    return fn();
+  } catch (const std::bad_alloc&) {
+    return fail(CZK_NO_MEMORY, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(CZK_INTERNAL, "%s", e.what());
+  }
+}
+
+CZK_FN bool cancelled(CzkCancel cancel) { return cancel && *cancel; }
+
+// --- threads --------------------------------------------------------------------------------------------------------
+
+// Calls fn(task, worker) for each task in [0, tasks), at most `threads` at a time, the caller among them; worker in
+// [0, threads) names the thread, for scratch memory. fn returns nothing or a status; the first status that is not CZK_OK
+// stops the rest and is returned, as is CZK_CANCELLED. The flag is read before each task: keep tasks to milliseconds.
+// Where the system gives fewer threads, fewer run.
+template <class Fn>
+int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn) {
+  std::atomic<uint64_t> next{0};
+  std::atomic<int32_t> status{CZK_OK};
+  auto work = [&](int32_t worker) {
+    while (status.load(std::memory_order_relaxed) == CZK_OK) {
+      uint64_t task = next.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) return;
+      int32_t result = CZK_OK;
+      if (cancelled(cancel)) {
+        result = CZK_CANCELLED;
+      } else {
+        try {
+          if constexpr (std::is_void_v<decltype(fn(task, worker))>)
+            fn(task, worker);
+          else
+            result = fn(task, worker);
+        } catch (const std::bad_alloc&) {
+          result = CZK_NO_MEMORY;
+        } catch (const std::exception&) {
+          result = CZK_INTERNAL;
+        }
+      }
+      if (result != CZK_OK) {
+        int32_t expected = CZK_OK;
+        status.compare_exchange_strong(expected, result);
+      }
+    }
+  };
+  if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
+  uint64_t helpers = std::min<uint64_t>(uint64_t(threads), tasks);
+  std::vector<std::thread> pool;
+  if (helpers > 1) {
+    pool.reserve(helpers - 1);
+    for (uint64_t i = 1; i < helpers; i++) {
+      try {
+        pool.emplace_back(work, int32_t(i));
+      } catch (const std::system_error&) {
+        break;
+      }
+    }
+  }
+  work(0);
+  for (auto& t : pool) t.join();
+  switch (status.load()) {
+    case CZK_OK: return CZK_OK;
+    case CZK_CANCELLED: return fail(CZK_CANCELLED, "cancelled");
+    case CZK_NO_MEMORY: return fail(CZK_NO_MEMORY, "out of memory");
+    default: return status.load();
+  }
+}
+
+// parallel_for over [0, n) cut into ranges of at most `chunk`: fn(begin, end, worker).
+template <class Fn>
+int32_t parallel_ranges(uint64_t n, uint64_t chunk, int32_t threads, CzkCancel cancel, Fn&& fn) {
+  uint64_t tasks = n / chunk + (n % chunk != 0);
+  return parallel_for(tasks, threads, cancel, [&](uint64_t task, int32_t worker) {
+    uint64_t begin = task * chunk;
+    return fn(begin, std::min(n, begin + chunk), worker);
+  });
+}
+
+// Cuts [0, n) into as many nearly equal ranges as fit: not more than `most`, not shorter than `least` (unless n is).
+struct Split {
+  uint64_t n, parts;
+  Split(uint64_t n, uint64_t most, uint64_t least)
+      : n(n), parts(std::max<uint64_t>(1, std::min(most, n / std::max<uint64_t>(1, least)))) {}
+  uint64_t begin(uint64_t part) const { return n / parts * part + std::min(part, n % parts); }
+  uint64_t end(uint64_t part) const { return begin(part + 1); }
+};
+
+// --- memory ---------------------------------------------------------------------------------------------------------
+
+// Uninitialised array, cache-line aligned, on huge pages where it is large. Throws std::bad_alloc.
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>, "elements are left uninitialised and never destroyed");
+
+ public:
+  Buffer() = default;
+  explicit Buffer(uint64_t n) : size_(n) {
+    constexpr uint64_t kHuge = uint64_t(2) << 20;
+    if (n == 0) return;
+    if (n > (uint64_t(1) << 62) / sizeof(T)) throw std::bad_alloc();
+    uint64_t bytes = n * sizeof(T), align = bytes >= 2 * kHuge ? kHuge : 64;
+    bytes = (bytes + align - 1) / align * align;
+    data_ = static_cast<T*>(std::aligned_alloc(align, bytes));
+    if (!data_) throw std::bad_alloc();
+#if defined(__linux__)
+    if (align == kHuge) madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+  }
+  Buffer(Buffer&& o) noexcept : data_(o.data_), size_(o.size_) { o.data_ = nullptr, o.size_ = 0; }
+  Buffer& operator=(Buffer&& o) noexcept {
+    std::swap(data_, o.data_);
+    std::swap(size_, o.size_);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { std::free(data_); }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  uint64_t size() const { return size_; }
+  T& operator[](uint64_t i) { return data_[i]; }
+  const T& operator[](uint64_t i) const { return data_[i]; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+
+ private:
+  T* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+CZK_END
