@@ -6,38 +6,13 @@ runs the real prover, a modelled box, and the fakes of the tests.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from prover.cancel import Cancelled, CancelToken
 from prover.model import Event, KnobValue, Snapshot
-
-
-class CancelToken:
-    """Asks long calls to stop. Native calls read ``address`` (an int32) without the GIL."""
-
-    def __init__(self) -> None:
-        import ctypes
-
-        self._flag = ctypes.c_int32(0)
-        self._event = threading.Event()
-        self.address = ctypes.addressof(self._flag)
-
-    def cancel(self) -> None:
-        """Ask once and for all."""
-        self._flag.value = 1
-        self._event.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether it was asked."""
-        return self._event.is_set()
-
-
-class Cancelled(Exception):
-    """A long call stopped because its token asked it to."""
 
 
 class SlotProver(Protocol):

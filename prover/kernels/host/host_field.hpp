@@ -135,7 +135,7 @@ struct HostField {
 
   // Montgomery product a*b/2^(64N): coarsely integrated operand scanning (Koc, Acar, Kaliski 1996, section 5). All four
   // moduli leave a spare top bit, so a row's two carries fit one limb and no (N+1)-th limb is kept.
-  static CZK_FN HostField mont_mul(const HostField& a, const HostField& b) {
+  static CZK_OUTLINED HostField mont_mul(const HostField& a, const HostField& b) {
     uint64_t t[N] = {};
     CZK_UNROLL for (int i = 0; i < N; i++) {
       u128 s = u128(a.v[i]) * b.v[0] + t[0];

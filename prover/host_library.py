@@ -1,0 +1,223 @@
+"""Where the host library lies, whether it is fresh, and how it is called: buffers in, status codes out as exceptions.
+
+Loading happens at the first call. Importing this module loads neither numpy nor the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from prover.cancel import Cancelled, CancelToken
+from prover.errors import MachineLacks, ProverError
+
+LIBRARY = "libcuzk_top_host.so"
+ABI_VERSION = 1
+BufferLike = Any
+"""A numpy array or another object with a C-contiguous buffer."""
+
+
+class NativeError(ProverError):
+    """The host library refused a call or failed in it."""
+
+
+class NativeOutOfMemory(NativeError, MemoryError):
+    """The host library could not allocate."""
+
+    exit_code = 3
+
+
+_P = ctypes.c_void_p
+_I = ctypes.c_int32
+_N = ctypes.c_uint64
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "field_op": (_I, _I, _P, _P, _P, _N),
+    "field_op_shared": (_I, _I, _P, _P, _P, _N),
+    "field_check": (_I, _P, _N, _P),
+    "group_op": (_I, _I, _I, _P, _P, _P, _N),
+    "group_mul": (_I, _I, _P, _P, _P, _N, _I, _P),
+    "fixed_base_mul": (_I, _I, _P, _P, _P, _N, _I, _P),
+    "points_check": (_I, _I, _P, _N, _I, _I, _P, _P, _P),
+    "points_check_combined": (_I, _I, _P, _N, _P, _I, _P, _P),
+    "msm": (_I, _I, _P, _P, _N, _I, _P, _P),
+    "ntt": (_I, _P, ctypes.c_uint32, _I, _P, _P, _I, _P),
+    "mul_sub": (_I, _P, _P, _P, _P, _N, _I, _I, _P),
+    "spmv": (_I, _N, _P, _P, _P, _P, _N, _P, _N, _P, _I, _P),
+    "first_unsatisfied": (_I, _P, _P, _P, _N, _P),
+    "program_run": (_I, _P, _N, _P, _N, _P, _N, _P, _N, _P, _P),
+    "pairing_check": (_I, _P, _P, _N, _I, _P),
+    "pairing": (_I, _P, _P, _N, _P),
+}
+
+_lock = threading.Lock()
+_loaded: ctypes.CDLL | None = None
+
+
+def library_path() -> Path:
+    """Where the host library lies. ``CUZK_TOP_LIBRARY`` names another.
+
+    Raises:
+        MachineLacks: if it is nowhere.
+    """
+    override = os.environ.get("CUZK_TOP_LIBRARY")
+    if override:
+        if Path(override).is_file():
+            return Path(override)
+        raise MachineLacks("host library not found", override, "unset or correct CUZK_TOP_LIBRARY")
+    import importlib.resources  # slow to import: not before it is needed
+
+    path = Path(str(importlib.resources.files("prover").joinpath("kernels", LIBRARY)))
+    beside = Path(__file__).with_name("kernels") / LIBRARY
+    for candidate in (path, beside):
+        if candidate.is_file():
+            return candidate
+    raise MachineLacks("host library not found", str(beside), "build it with: pip install -e . (needs a C++ compiler)")
+
+
+def source_digest(kernels: Path | None = None) -> str | None:
+    """The digest of the library's sources, made as ``CMakeLists.txt`` makes it; None where the sources are not."""
+    root = kernels or Path(__file__).with_name("kernels")
+    host = root / "host"
+    files = [*root.glob("*.cuh"), *root.glob("*.h"), *host.glob("*.hpp"), *host.glob("*.cpp")]
+    if not (host / "library.cpp").is_file():
+        return None
+    lines = [hashlib.sha256(path.read_bytes()).hexdigest() + "\n" for path in sorted(files, key=str)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def library() -> ctypes.CDLL:
+    """The loaded host library.
+
+    Raises:
+        MachineLacks: if it is missing, cannot be loaded, or was built from other sources than those beside this module.
+    """
+    global _loaded
+    if _loaded is None:
+        with _lock:
+            if _loaded is None:
+                _loaded = _load(library_path())
+    return _loaded
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    rebuild = "rebuild it with: pip install -e ."
+    try:
+        lib = ctypes.CDLL(str(path))
+        lib.czk_abi_version.restype = _I
+        version = lib.czk_abi_version()
+    except (OSError, AttributeError) as error:
+        raise MachineLacks("host library cannot be loaded", str(path), f"{error}; {rebuild}") from error
+    if version != ABI_VERSION:
+        raise MachineLacks(f"host library has interface {version}, not {ABI_VERSION}", str(path), rebuild)
+    for name in ("source_digest", "last_error", "cpu_variant", "cpu_variants"):
+        getattr(lib, f"czk_{name}").restype = ctypes.c_char_p
+    lib.czk_select_variant.argtypes = (ctypes.c_char_p,)
+    for name, arguments in _PROTOTYPES.items():
+        function = getattr(lib, f"czk_{name}")
+        function.argtypes = arguments
+        function.restype = _I
+    sources = source_digest()
+    if sources is not None and lib.czk_source_digest().decode() != sources:
+        raise MachineLacks("host library is older than its sources", str(path), rebuild)
+    return lib
+
+
+def cpu_variant() -> str:
+    """The variant of the hot loops in use: ``portable``, ``adx`` or ``ifma``."""
+    name: str = library().czk_cpu_variant().decode()
+    return name
+
+
+def cpu_variants() -> tuple[str, ...]:
+    """The variants that this processor runs, slowest first."""
+    return tuple(library().czk_cpu_variants().decode().split(","))
+
+
+def select_variant(name: str) -> None:
+    """Use another variant, in the whole process (tests, benchmarks).
+
+    Raises:
+        NativeError: if this processor does not run it.
+    """
+    _check(library().czk_select_variant(name.encode()), "select_variant")
+
+
+_CANCELLED, _NO_MEMORY = 2, 3
+_INTEGER_FORMATS = frozenset("cbBhHiIlLqQ")
+
+
+def _check(status: int, function: str) -> None:
+    if status == 0:
+        return
+    text = library().czk_last_error().decode(errors="replace")
+    if status == _CANCELLED:
+        raise Cancelled(function)
+    if status == _NO_MEMORY:
+        raise NativeOutOfMemory("out of memory", function, "use smaller circuits or fewer workers")
+    raise NativeError(text, function)
+
+
+def call(function: str, *arguments: Any) -> None:
+    """Call ``czk_<function>``; a bad status raises ``NativeError``, ``NativeOutOfMemory`` or ``Cancelled``."""
+    _check(_function(function)(*arguments), function)
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    return getattr(library(), f"czk_{name}")
+
+
+def cancel_address(token: CancelToken | None) -> int | None:
+    """What C polls."""
+    return None if token is None else token.address
+
+
+def input_buffer(name: str, buffer: BufferLike, size: int) -> tuple[int, int]:
+    """Address and number of elements of ``size`` bytes.
+
+    Raises:
+        TypeError: if there is no buffer, or one of floats or objects.
+        ValueError: if it is not contiguous, not whole elements, or a table of another element's width.
+    """
+    view = memoryview(buffer)
+    if not view.c_contiguous:
+        raise ValueError(f"{name} is not contiguous")
+    if view.format.strip("<=@") not in _INTEGER_FORMATS:
+        raise TypeError(f"{name} holds items of format {view.format!r}, not integers")
+    if view.nbytes % size:
+        raise ValueError(f"{name} has {view.nbytes} bytes, not a multiple of {size}")
+    shape = view.shape
+    if shape is not None and len(shape) == 2 and shape[1] * view.itemsize != size:
+        raise ValueError(f"{name} has rows of {shape[1] * view.itemsize} bytes, not {size}")
+    return _address(buffer, view), view.nbytes // size
+
+
+def exact_buffer(name: str, buffer: BufferLike, n: int, size: int) -> int:
+    """Address of a buffer that must hold n elements of ``size`` bytes."""
+    address, got = input_buffer(name, buffer, size)
+    if got != n:
+        raise ValueError(f"{name} has {got} elements, not {n}")
+    return address
+
+
+def output_buffer(name: str, buffer: BufferLike, n: int, size: int) -> int:
+    """Address of a writable buffer that must hold n elements of ``size`` bytes."""
+    if memoryview(buffer).readonly:
+        raise ValueError(f"{name} is read-only")
+    return exact_buffer(name, buffer, n, size)
+
+
+def _address(buffer: BufferLike, view: memoryview) -> int:
+    if view.nbytes == 0:
+        return 0
+    interface = getattr(buffer, "__array_interface__", None)
+    if interface is None:
+        import numpy as np
+
+        interface = np.frombuffer(view.cast("B"), dtype=np.uint8).__array_interface__
+    return int(interface["data"][0])
