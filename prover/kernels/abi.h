@@ -87,9 +87,12 @@ int32_t czk_spmv(int32_t curve, uint64_t rows, const uint64_t* row_ptr, const ui
 int32_t czk_first_unsatisfied(int32_t curve, const void* a, const void* b, const void* c, uint64_t n, uint64_t* bad);
 
 /* --- witness program (program.cpp) --- see prover/circuits/program.py for the instruction set */
+/* Runs n_instructions of four words each over the registers values[0..n_values), which are scratch: their contents on entry
+ * do not matter. On CZK_OK the first n_variables hold the witness, canonical, values[0] = 1. constants: Montgomery;
+ * inputs: canonical. On CZK_INVALID *failed_at is the instruction that failed and czk_last_error() says why. */
 int32_t czk_program_run(int32_t curve, const uint32_t* code, uint64_t n_instructions, const void* constants,
                         uint64_t n_constants, const void* inputs, uint64_t n_inputs, void* values, uint64_t n_values,
-                        const volatile int32_t* cancel, uint64_t* failed_at);
+                        uint64_t n_variables, const volatile int32_t* cancel, uint64_t* failed_at);
 
 /* --- pairing (pairing.cpp) --- */
 /* *ok = product over i of e(g1[i], g2[i]) == 1. Points must be on the curve and in the subgroup (not checked). */

@@ -43,8 +43,9 @@ using CzkCancel = const volatile int32_t*;
     (curve, a, b, c, n, bad))                                                                                          \
   X(program_run, (int32_t curve, const uint32_t* code, uint64_t n_instructions, const void* constants,                 \
                   uint64_t n_constants, const void* inputs, uint64_t n_inputs, void* values, uint64_t n_values,        \
-                  CzkCancel cancel, uint64_t* failed_at),                                                              \
-    (curve, code, n_instructions, constants, n_constants, inputs, n_inputs, values, n_values, cancel, failed_at))      \
+                  uint64_t n_variables, CzkCancel cancel, uint64_t* failed_at),                                        \
+    (curve, code, n_instructions, constants, n_constants, inputs, n_inputs, values, n_values, n_variables, cancel,     \
+     failed_at))                                                                                                       \
   X(pairing_check, (int32_t curve, const void* g1, const void* g2, uint64_t n, int32_t threads, int32_t* ok),          \
     (curve, g1, g2, n, threads, ok))                                                                                   \
   X(pairing, (int32_t curve, const void* g1, const void* g2, uint64_t n, void* out), (curve, g1, g2, n, out))
