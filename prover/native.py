@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
 from prover.cancel import CancelToken
-from prover.curves import Curve
+from prover.curves import Curve, PrimeField, fields
 from prover.host_library import (
     BufferLike,
     NativeError,
@@ -47,6 +47,7 @@ __all__ = [
     "cpu_variant",
     "cpu_variants",
     "field_check",
+    "field_id",
     "field_op",
     "first_unsatisfied",
     "fixed_base_mul",
@@ -100,6 +101,18 @@ def fr(curve: Curve) -> FieldId:
 def fp2(curve: Curve) -> FieldId:
     """The quadratic extension over which a curve's second group lies."""
     return FieldId(4 + curve.index)
+
+
+def field_id(field: PrimeField) -> FieldId:
+    """The library's number of a prime field.
+
+    Raises:
+        ValueError: if it is none of the four.
+    """
+    for index, known in enumerate(fields()):
+        if known.modulus == field.modulus:
+            return FieldId(index)
+    raise ValueError(f"{field.name} is not a field of the host library")
 
 
 class FieldOp(IntEnum):
