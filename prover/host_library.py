@@ -49,7 +49,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "mul_sub": (_I, _P, _P, _P, _P, _N, _I, _I, _P),
     "spmv": (_I, _N, _P, _P, _P, _P, _N, _P, _N, _P, _I, _P),
     "first_unsatisfied": (_I, _P, _P, _P, _N, _P),
-    "program_run": (_I, _P, _N, _P, _N, _P, _N, _P, _N, _P, _P),
+    "program_run": (_I, _P, _N, _P, _N, _P, _N, _P, _N, _N, _P, _P),
     "pairing_check": (_I, _P, _P, _N, _I, _P),
     "pairing": (_I, _P, _P, _N, _P),
 }

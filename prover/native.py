@@ -432,22 +432,40 @@ def first_unsatisfied(curve: Curve, a: BufferLike, b: BufferLike, c: BufferLike)
 def program_run(
     curve: Curve,
     code: BufferLike,
-    n_instructions: int,
     constants: BufferLike,
     inputs: BufferLike,
     values: BufferLike,
+    n_variables: int,
     cancel: CancelToken | None = None,
-) -> int | None:
-    """Run a recorded witness program (``prover.circuits.program``) into ``values``; the failed instruction, or None."""
-    pcode, _ = input_buffer("code", code, 4)
+) -> tuple[int, str] | None:
+    """Run a witness program (``prover.circuits.program``) in the registers ``values``.
+
+    Args:
+        curve: the curve.
+        code: four uint32 words per instruction.
+        constants: Montgomery.
+        inputs: canonical.
+        values: the registers; their contents do not matter. The first ``n_variables`` become the canonical witness.
+        n_variables: length of the witness.
+        cancel: asks to stop.
+
+    Returns:
+        None, or the instruction that failed and why.
+    """
+    pcode, n_instructions = input_buffer("code", code, 16)
     pconst, n_constants = input_buffer("constants", constants, SCALAR_BYTES)
     pin, n_inputs = input_buffer("inputs", inputs, SCALAR_BYTES)
     _, n_values = input_buffer("values", values, SCALAR_BYTES)
     pval = output_buffer("values", values, n_values, SCALAR_BYTES)
-    failed = ctypes.c_uint64()
-    operands = (pcode, n_instructions, pconst, n_constants, pin, n_inputs, pval, n_values)
-    call("program_run", curve.index, *operands, cancel_address(cancel), ctypes.byref(failed))
-    return None if failed.value == n_instructions else failed.value
+    failed = ctypes.c_uint64(n_instructions)
+    operands = (pcode, n_instructions, pconst, n_constants, pin, n_inputs, pval, n_values, n_variables)
+    try:
+        call("program_run", curve.index, *operands, cancel_address(cancel), ctypes.byref(failed))
+    except NativeError as error:
+        if failed.value == n_instructions:
+            raise
+        return failed.value, error.what
+    return None
 
 
 # --- pairing ---------------------------------------------------------------------------------------------------------
