@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
+from prover.buffers import BufferLike
 
-HostArray = npt.NDArray[Any]
+if TYPE_CHECKING:
+    from prover.pipeline.interfaces import CancelToken
+
+HostArray = BufferLike
+"""Bytes in host memory: an ``ndarray``, a ``memoryview``, a memory map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,6 @@ class Array(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
     @property
     def nbytes(self) -> int: ...
 
@@ -90,10 +91,18 @@ class Device(Protocol):
     def ops(self) -> Mapping[str, Any]:
         """Operation name -> callable with the common signature."""
 
-    def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike, stream: Stream) -> Array: ...
-    def upload(self, host: HostArray, stream: Stream) -> Array: ...
-    def download(self, array: Array, stream: Stream) -> HostArray: ...
-    def stream(self, name: str) -> Stream: ...
+    def empty(self, n: int, words: int, stream: Stream) -> Array:
+        """``n`` rows of ``words`` 64-bit words; what is in them is undefined."""
+
+    def upload(self, host: HostArray, stream: Stream) -> Array:
+        """The bytes on the device. On the host a view: what an operation changes in place changes there too."""
+
+    def download(self, array: Array, stream: Stream) -> HostArray:
+        """The bytes in host memory."""
+
+    def stream(self, name: str, threads: int = 1, cancel: CancelToken | None = None) -> Stream:
+        """A new stream. ``threads``: processor threads that its operations may use (host). ``cancel``: stops them."""
+
     def run(self, step: Step, stream: Stream) -> Any:
         """Run one step in stream order."""
 
