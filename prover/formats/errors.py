@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from os import PathLike, fspath
 
-from prover.errors import InputError
+from prover.errors import InputError, MachineLacks
 
 StrPath = str | PathLike[str]
 
@@ -38,3 +39,18 @@ class FormatError(InputError):
         if offset is not None:
             where.append(f"byte {offset}")
         super().__init__(printable(what, 400), ", ".join(where), fix)
+
+
+class WriteError(InputError):
+    """A file that cannot be written; nothing of it was left behind."""
+
+    def __init__(self, path: StrPath, error: OSError) -> None:
+        self.path = fspath(path)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        super().__init__(
+            "cannot write",
+            printable(self.path),
+            f"{error.strerror or type(error).__name__}: {'free some space' if full else 'choose another place'}",
+        )
+        if full:
+            self.exit_code = MachineLacks.exit_code

@@ -1,0 +1,318 @@
+"""Proving keys of snarkjs (``.zkey``, version 1, Groth16): mapped, checked, and written so that snarkjs takes them.
+
+Sections: 1 protocol; 2 header with both primes, counts and the verifying key's points; 3 IC; 4 coefficients; 5 A,
+6 B_G1, 7 B_G2, 8 L, 9 H queries; 10 circuit hash and contributions. Points are affine, little-endian, Montgomery;
+infinity is all zero. H is in the coset-Lagrange basis (element i belongs to index 2i + 1 of the doubled domain).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prover.csr import CsrMatrix, U64Array
+from prover.curves import CURVES, Curve
+from prover.formats.atomic import atomic_file
+from prover.formats.coefficients import ENTRY, Entries, matrices, read_entries
+from prover.formats.container import Container, ContainerWriter, Cursor, Section, open_container, read_prime
+from prover.formats.errors import StrPath
+from prover.formats.points import g1_from_bytes, g1_on_curve, g2_from_bytes, g2_on_curve
+from prover.formats.proof import VerifyingKey
+from prover.formats.reduced import first_unreduced
+
+MAGIC = b"zkey"
+VERSION = 1
+GROTH16 = 1
+PROTOCOLS = {1: "groth16", 2: "plonk", 10: "fflonk"}
+SECTIONS = {
+    1: "protocol",
+    2: "header",
+    3: "IC",
+    4: "coefficients",
+    5: "A query",
+    6: "B_G1 query",
+    7: "B_G2 query",
+    8: "L query",
+    9: "H query",
+    10: "contributions",
+}
+HASH_BYTES = 64
+HEADER_POINTS = ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2")
+
+
+@dataclass(frozen=True, slots=True)
+class Zkey:
+    """A Groth16 proving key. Points are ``uint64[n, 2 * limbs]`` (G1) or ``uint64[n, 4 * limbs]`` (G2), Montgomery.
+
+    Of a key that was read, arrays are read-only views of the mapped file, maybe unaligned. The points of the verifying
+    key were checked to be on the curve; those of the queries were not looked at.
+    """
+
+    curve: Curve
+    n_vars: int
+    """Wires, the constant one included."""
+    n_public: int
+    """Public inputs, without the constant one."""
+    n_constraints: int
+    log_n: int
+    """The domain has ``2 ** log_n`` points."""
+    alpha_g1: U64Array
+    """This and the next five: one point each, shape ``(1, ...)``."""
+    beta_g1: U64Array
+    beta_g2: U64Array
+    gamma_g2: U64Array
+    delta_g1: U64Array
+    delta_g2: U64Array
+    ic: U64Array
+    """``n_public + 1`` G1 points."""
+    a_query: U64Array
+    """``n_vars`` G1 points."""
+    b_g1_query: U64Array
+    """``n_vars`` G1 points."""
+    b_g2_query: U64Array
+    """``n_vars`` G2 points."""
+    l_query: U64Array
+    """``n_vars - n_public - 1`` G1 points."""
+    h_query: U64Array
+    """``2 ** log_n`` G1 points, coset-Lagrange basis."""
+    coefficients: Entries
+    """Section 4, see ``prover.formats.coefficients``."""
+    circuit_hash: bytes = bytes(HASH_BYTES)
+    contributions: bytes = bytes(4)
+    """u32 count and the records, as they are in the file."""
+    path: str = ""
+
+    @property
+    def domain_size(self) -> int:
+        """Points of the evaluation domain."""
+        return 1 << self.log_n
+
+    @property
+    def rows(self) -> int:
+        """Constraints and input rows."""
+        return self.n_constraints + self.n_public + 1
+
+    def matrices(self, *, share_equal: bool = False) -> tuple[CsrMatrix, CsrMatrix]:
+        """A and B, ``domain_size`` rows each. See ``prover.formats.coefficients.matrices``."""
+        return matrices(self.curve, self.coefficients, self.domain_size, share_equal=share_equal)
+
+    def queries(self) -> tuple[tuple[str, int, U64Array], ...]:
+        """Name, group (1 or 2) and points of the five queries, for checks of every point."""
+        return (
+            (SECTIONS[5], 1, self.a_query),
+            (SECTIONS[6], 1, self.b_g1_query),
+            (SECTIONS[7], 2, self.b_g2_query),
+            (SECTIONS[8], 1, self.l_query),
+            (SECTIONS[9], 1, self.h_query),
+        )
+
+    def verifying_key(self) -> VerifyingKey:
+        """The verifying key in integers."""
+
+        def g1(points: U64Array) -> Any:
+            return g1_from_bytes(self.curve, points.tobytes())
+
+        def g2(points: U64Array) -> Any:
+            return g2_from_bytes(self.curve, points.tobytes())
+
+        return VerifyingKey(
+            curve=self.curve,
+            alpha_g1=g1(self.alpha_g1),
+            beta_g2=g2(self.beta_g2),
+            gamma_g2=g2(self.gamma_g2),
+            delta_g2=g2(self.delta_g2),
+            ic=tuple(g1(point) for point in self.ic),
+            beta_g1=g1(self.beta_g1),
+            delta_g1=g1(self.delta_g1),
+        )
+
+
+def read_zkey(path: StrPath) -> Zkey:
+    """Map a proving key and check all but the queries' points (the caller does that natively, see ``Zkey.queries``).
+
+    Raises:
+        FormatError: what is wrong, in which section, at which byte.
+    """
+    container = open_container(path, MAGIC, VERSION, SECTIONS)
+    _check_protocol(container)
+    header = Cursor(container.section(2))
+    curve = _read_curve(header)
+    n_vars, n_public, log_n = _read_counts(header, curve)
+    points = _read_header_points(header, curve)
+    sizes = {3: n_public + 1, 5: n_vars, 6: n_vars, 7: n_vars, 8: n_vars - n_public - 1, 9: 1 << log_n}
+    queries = {
+        number: _query(container.section(number), curve, 2 if number == 7 else 1, n) for number, n in sizes.items()
+    }
+    _check_ic(container.section(3), curve, queries[3])
+    entries, n_constraints = read_entries(container.section(4), curve, n_vars, n_public, 1 << log_n)
+    circuit_hash, contributions = _read_contributions(container)
+    return Zkey(
+        curve=curve,
+        n_vars=n_vars,
+        n_public=n_public,
+        n_constraints=n_constraints,
+        log_n=log_n,
+        **points,
+        ic=queries[3],
+        a_query=queries[5],
+        b_g1_query=queries[6],
+        b_g2_query=queries[7],
+        l_query=queries[8],
+        h_query=queries[9],
+        coefficients=entries,
+        circuit_hash=circuit_hash,
+        contributions=contributions,
+        path=container.path,
+    )
+
+
+def write_zkey(path: StrPath, key: Zkey) -> None:
+    """Write a proving key atomically, sections in snarkjs's order.
+
+    Raises:
+        WriteError: if the file cannot be written.
+        ValueError: if an array's shape does not follow from the counts.
+    """
+    _check_shapes(key)
+    fp, fr = key.curve.fp, key.curve.fr
+    counts = (key.n_vars, key.n_public, key.domain_size)
+    with atomic_file(path) as stream:
+        out = ContainerWriter(stream, MAGIC, VERSION, len(SECTIONS))
+        out.section(1, _u32(GROTH16))
+        out.section(
+            2,
+            _u32(fp.bytes) + fp.modulus.to_bytes(fp.bytes, "little"),
+            _u32(fr.bytes) + fr.modulus.to_bytes(fr.bytes, "little"),
+            b"".join(map(_u32, counts)),
+            *(getattr(key, name) for name in HEADER_POINTS),
+        )
+        out.section(4, _u32(len(key.coefficients)), key.coefficients)
+        out.section(3, key.ic)
+        out.section(9, key.h_query)
+        out.section(8, key.l_query)
+        out.section(5, key.a_query)
+        out.section(6, key.b_g1_query)
+        out.section(7, key.b_g2_query)
+        out.section(10, key.circuit_hash, key.contributions)
+
+
+def _u32(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def _check_protocol(container: Container) -> None:
+    cursor = Cursor(container.section(1))
+    protocol = cursor.u32()
+    cursor.end()
+    if protocol != GROTH16:
+        name = PROTOCOLS.get(protocol, f"number {protocol}")
+        raise cursor.section.error(f"protocol {name}, only groth16 is proved", fix="make a groth16 key")
+
+
+def _read_curve(header: Cursor) -> Curve:
+    section = header.section
+    n8q, q = read_prime(header)
+    n8r, r = read_prime(header)
+    for candidate in CURVES:
+        if candidate.fp.modulus == q:
+            if n8q != candidate.fp.bytes:
+                raise section.error(f"coordinates of {n8q} bytes, {candidate.name} has {candidate.fp.bytes}")
+            if r != candidate.fr.modulus:
+                raise section.error(f"the scalar field is not that of {candidate.name}", 4 + n8q)
+            if n8r != candidate.fr.bytes:
+                raise section.error(f"scalars of {n8r} bytes, {candidate.name} has {candidate.fr.bytes}", 4 + n8q)
+            return candidate
+    known = " and ".join(f"{c.name} ({c.snarkjs_name})" for c in CURVES)
+    raise section.error("unknown curve", fix=f"give a key of one of the curves {known}")
+
+
+def _read_counts(header: Cursor, curve: Curve) -> tuple[int, int, int]:
+    at = header.at
+    n_vars, n_public, domain = header.u32(), header.u32(), header.u32()
+    if n_public + 1 > n_vars:
+        raise header.section.error(f"{n_public} public inputs and the constant in {n_vars} wires", at)
+    if domain == 0 or domain & (domain - 1):
+        raise header.section.error(f"domain of {domain} is not a power of two", at + 8)
+    log_n = domain.bit_length() - 1
+    if log_n > curve.fr.two_adicity:
+        what = f"domain of 2^{log_n} exceeds the two-adicity 2^{curve.fr.two_adicity} of {curve.name}"
+        raise header.section.error(what, at + 8)
+    return n_vars, n_public, log_n
+
+
+def _read_header_points(header: Cursor, curve: Curve) -> dict[str, U64Array]:
+    """The header's points: below the modulus, on the curve, not infinity."""
+    points = {}
+    for name in HEADER_POINTS:
+        group = 1 if name.endswith("g1") else 2
+        at = header.at
+        data = header.take(2 * group * curve.fp.bytes)
+        _check_point(header.section, curve, group, data, at, name)
+        points[name] = np.frombuffer(data, dtype="<u8").reshape(1, -1)
+    header.end()
+    return points
+
+
+def _check_ic(section: Section, curve: Curve, ic: U64Array) -> None:
+    """Every coordinate below the modulus. (The curve equation is the caller's: there may be very many points.)"""
+    bad = first_unreduced(ic.reshape(-1, curve.fp.limbs), curve.fp.modulus)
+    if bad is not None:
+        raise section.error(f"point {bad // 2}: coordinate not below the field modulus", bad * curve.fp.bytes)
+
+
+def _check_point(section: Section, curve: Curve, group: int, data: memoryview, at: int, name: str) -> None:
+    try:
+        if group == 1:
+            g1 = g1_from_bytes(curve, data)
+            good, infinite = g1_on_curve(curve, g1), g1 is None
+        else:
+            g2 = g2_from_bytes(curve, data)
+            good, infinite = g2_on_curve(curve, g2), g2 is None
+    except ValueError as error:
+        raise section.error(f"{name}: {error}", at) from None
+    if not good:
+        raise section.error(f"{name}: point not on the curve", at)
+    if infinite:
+        raise section.error(f"{name}: point at infinity", at)
+
+
+def _query(section: Section, curve: Curve, group: int, count: int) -> U64Array:
+    limbs = 2 * group * curve.fp.limbs
+    section.expect_size(count * limbs * 8, f"{count} points of {limbs * 8} bytes")
+    return section.view("<u8", count * limbs).reshape(count, limbs)
+
+
+def _read_contributions(container: Container) -> tuple[bytes, bytes]:
+    """The circuit hash and the rest of section 10, raw; a file without it counts as no contributions."""
+    if 10 not in container.sections:
+        return bytes(HASH_BYTES), bytes(4)
+    section = container.section(10)
+    if section.size < HASH_BYTES + 4:
+        raise section.error(f"{section.size} bytes, at least {HASH_BYTES + 4} are needed")
+    return bytes(section.data[:HASH_BYTES]), bytes(section.data[HASH_BYTES:])
+
+
+def _check_shapes(key: Zkey) -> None:
+    g1, g2 = 2 * key.curve.fp.limbs, 4 * key.curve.fp.limbs
+    expected = {
+        "alpha_g1": (1, g1),
+        "beta_g1": (1, g1),
+        "beta_g2": (1, g2),
+        "gamma_g2": (1, g2),
+        "delta_g1": (1, g1),
+        "delta_g2": (1, g2),
+        "ic": (key.n_public + 1, g1),
+        "a_query": (key.n_vars, g1),
+        "b_g1_query": (key.n_vars, g1),
+        "b_g2_query": (key.n_vars, g2),
+        "l_query": (key.n_vars - key.n_public - 1, g1),
+        "h_query": (key.domain_size, g1),
+    }
+    for name, shape in expected.items():
+        array = getattr(key, name)
+        if array.shape != shape or array.dtype != "<u8":
+            raise ValueError(f"{name} must be uint64{list(shape)}, not {array.dtype}{list(array.shape)}")
+    if key.coefficients.dtype != ENTRY or len(key.circuit_hash) != HASH_BYTES or len(key.contributions) < 4:
+        raise ValueError("coefficients, circuit_hash or contributions have another form than the file's")
