@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
+from console import crash_report
 from prover.errors import ProverError
 
 COMMANDS: dict[str, str] = {
@@ -89,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a report instead of a traceback
+        return crash_report.write(error, arguments)
 
 
 def print_json(document: object) -> None:

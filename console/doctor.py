@@ -1,0 +1,211 @@
+"""The checks behind ``cuzk-top doctor``: each looks at one thing and never raises.
+
+A check that is not ``needed`` may fail without harm: a machine with no GPU proves on its CPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. ``fix`` says what to do, or is ``None`` when all is well."""
+
+    name: str
+    ok: bool
+    found: str
+    fix: str | None = None
+    needed: bool = False
+
+
+def _python() -> Check:
+    return Check(
+        "python",
+        sys.version_info >= (3, 11),
+        f"{platform.python_implementation()} {platform.python_version()}",
+        None if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
+        needed=True,
+    )
+
+
+def _cpu() -> Check:
+    model = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return Check("cpu", True, f"{usable_cores()} cores, {model}")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory() -> Check:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return Check("memory", True, "not known")
+    enough = total >= 1 << 31
+    return Check(
+        "memory", enough, f"{total / 2**30:.1f} GiB", None if enough else "the built-in circuit wants 2 GiB of memory"
+    )
+
+
+def _host_library() -> Check:
+    from prover.errors import ProverError
+
+    try:
+        from prover import native
+
+        variant = native.cpu_variant()
+    except ProverError as error:
+        return Check("host library", False, error.what, error.fix or "reinstall cuzk-top", needed=True)
+    return Check("host library", True, f"loaded, {variant} kernels", needed=True)
+
+
+def _driver() -> Check:
+    if importlib.util.find_spec("pynvml") is None:
+        return Check("driver", False, "nvidia-ml-py is not installed", "pip install nvidia-ml-py")
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return Check(
+            "driver", False, f"no NVIDIA driver ({error})", "proofs run on the CPU; for a GPU install its driver"
+        )
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        return Check("driver", True, f"{pynvml.nvmlSystemGetDriverVersion()}, {count} GPU{'s' * (count != 1)}")
+    except pynvml.NVMLError as error:
+        return Check("driver", False, f"the driver does not answer ({error})", "check it with nvidia-smi")
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _cupy() -> Check:
+    if importlib.util.find_spec("cupy") is None:
+        return Check(
+            "cupy", False, "not installed", "for a GPU: pip install 'cuzk-top[cuda13]' (CUDA 12 driver: [cuda12])"
+        )
+    from importlib import metadata
+
+    for name in ("cupy-cuda13x", "cupy-cuda12x", "cupy"):
+        try:
+            return Check("cupy", True, f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return Check("cupy", True, "installed, version not known")
+
+
+def nvrtc_library() -> Path | None:
+    """The NVRTC that the PyPI wheels install, if any."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        for found in sorted(Path(root).glob("**/libnvrtc.so.*"), reverse=True):
+            if "alt" not in found.name:
+                return found
+    return None
+
+
+def _nvrtc() -> Check:
+    path = nvrtc_library()
+    if path is None:
+        return Check("nvrtc", False, "not installed", "comes with cuzk-top[cuda13] or [cuda12]; only a GPU needs it")
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    try:
+        ctypes.CDLL(str(path)).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    except OSError as error:
+        return Check("nvrtc", False, f"does not load ({error})", "reinstall nvidia-cuda-nvrtc")
+    return Check("nvrtc", True, f"NVRTC {major.value}.{minor.value}")
+
+
+def _terminal() -> Check:
+    if not sys.stdout.isatty():
+        return Check("terminal", True, "standard output is not a terminal", "the console needs one; reports do not")
+    size = shutil.get_terminal_size()
+    colours = (
+        "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else os.environ.get("TERM", "unknown")
+    )
+    unicode = "UTF" in (sys.stdout.encoding or "").upper()
+    text = f"{size.columns}x{size.lines}, {colours}, {'Unicode' if unicode else 'no Unicode'}"
+    if size.columns < 80 or size.lines < 24:
+        return Check("terminal", False, text, "the console wants 80x24 or more")
+    return Check("terminal", unicode, text, None if unicode else "use --ascii, or a UTF-8 locale (LANG=C.UTF-8)")
+
+
+def _folder(name: str, variable: str, default: str) -> Check:
+    folder = Path(os.environ.get(variable) or Path.home() / default) / "cuzk-top"
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    ok = os.access(existing, os.W_OK)
+    return Check(
+        name,
+        ok,
+        f"{folder}, {free / 2**30:.1f} GiB free" if ok else f"{folder} cannot be written",
+        None if ok else f"make it writable, or set {variable}",
+        needed=True,
+    )
+
+
+def _cache() -> Check:
+    return _folder("cache", "XDG_CACHE_HOME", ".cache")
+
+
+def _state() -> Check:
+    return _folder("state", "XDG_STATE_HOME", ".local/state")
+
+
+_CHECKS: tuple[Callable[[], Check], ...] = (
+    _python,
+    _cpu,
+    _memory,
+    _host_library,
+    _driver,
+    _cupy,
+    _nvrtc,
+    _terminal,
+    _cache,
+    _state,
+)
+
+
+def examine() -> list[Check]:
+    """Run every check."""
+    return [check() for check in _CHECKS]
+
+
+def report(checks: list[Check]) -> str:
+    """The checks as a table for people, and what this machine proves on."""
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        mark = "ok" if check.ok else ("MISSING" if check.needed else "-")
+        lines.append(f"{check.name:<{width}}  {mark:<7}  {check.found}")
+        if check.fix:
+            lines.append(f"{'':<{width}}  {'':<7}  -> {check.fix}")
+    by_name = {check.name: check for check in checks}
+    if not by_name["host library"].ok:
+        lines.append("\nThis machine cannot prove yet.")
+    elif by_name["driver"].ok and by_name["cupy"].ok:
+        lines.append("\nA GPU is here. This version proves on the CPU.")
+    else:
+        lines.append("\nThis machine proves on its CPU.")
+    return "\n".join(lines)
