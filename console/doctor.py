@@ -70,9 +70,9 @@ def _host_library() -> Check:
     from prover.errors import ProverError
 
     try:
-        from prover import native
+        from prover.host_library import cpu_variant
 
-        variant = native.cpu_variant()
+        variant = cpu_variant()
     except ProverError as error:
         return Check("host library", False, error.what, error.fix or "reinstall cuzk-top", needed=True)
     return Check("host library", True, f"loaded, {variant} kernels", needed=True)
