@@ -13,12 +13,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.errors import MachineLacks, ProverError
 
 LIBRARY = "libcuzk_top_host.so"
 ABI_VERSION = 1
-BufferLike = Any
+BufferLike = buffers.BufferLike
 """A numpy array or another object with a C-contiguous buffer."""
 
 
@@ -213,11 +214,4 @@ def output_buffer(name: str, buffer: BufferLike, n: int, size: int) -> int:
 
 
 def _address(buffer: BufferLike, view: memoryview) -> int:
-    if view.nbytes == 0:
-        return 0
-    interface = getattr(buffer, "__array_interface__", None)
-    if interface is None:
-        import numpy as np
-
-        interface = np.frombuffer(view.cast("B"), dtype=np.uint8).__array_interface__
-    return int(interface["data"][0])
+    return buffers.address(buffer) if view.nbytes else 0
