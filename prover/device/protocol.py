@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from prover.buffers import BufferLike
 
 if TYPE_CHECKING:
-    from prover.pipeline.interfaces import CancelToken
+    from prover.cancel import CancelToken
 
 HostArray = BufferLike
 """Bytes in host memory: an ``ndarray``, a ``memoryview``, a memory map."""
@@ -45,8 +45,6 @@ class Usage:
 class Array(Protocol):
     """A buffer that belongs to one device. Mixing two devices raises ``WrongDevice``."""
 
-    @property
-    def shape(self) -> tuple[int, ...]: ...
     @property
     def nbytes(self) -> int: ...
 
