@@ -113,15 +113,15 @@ def dictionary(curve: Curve, values: npt.NDArray[Any], *, share_equal: bool) -> 
     others = np.flatnonzero(~(plus | minus))
     distinct = values[others]
     if share_equal:
-        index, distinct = _distinct(distinct)
+        index, distinct = distinct_rows(distinct)
         coef[others] = index + np.uint32(2)
     else:
         coef[others] = np.arange(2, 2 + len(others), dtype=np.uint32)
     return coef, np.concatenate([units, distinct])
 
 
-def _distinct(values: U64Array) -> tuple[U32Array, U64Array]:
-    """Index of each row among the distinct rows, and these."""
+def distinct_rows(values: U64Array) -> tuple[U32Array, U64Array]:
+    """Index of each row of ``uint64[n, 4]`` among the distinct rows, and these, in an order of no meaning."""
     key = (values * _MIX).sum(axis=1, dtype=np.uint64)
     _, first, index = np.unique(key, return_index=True, return_inverse=True)
     distinct = values[first]
