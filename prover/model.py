@@ -127,7 +127,7 @@ class Event:
     start: float | None = None
     device: int | None = None
     worker: str | None = None
-    fields: Mapping[str, FieldValue] = field(default=_NO_FIELDS)
+    fields: Mapping[str, FieldValue] = field(default_factory=lambda: _NO_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

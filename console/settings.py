@@ -1,0 +1,98 @@
+"""What the operator chose for the console: options over environment over the file over defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from prover.errors import InputError
+
+_LEAST_REFRESH_S, _MOST_REFRESH_S = 0.05, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """Settings of one session of the console."""
+
+    theme: str = "dark"
+    ascii: bool = False
+    colour: bool = True
+    read_only: bool = False
+    refresh_s: float = 0.25
+    """Seconds between frames while the terminal has the focus."""
+    log_path: Path | None = None
+    """A log to follow instead of the engine's own."""
+
+
+def _xdg(variable: str, fallback: str) -> Path:
+    value = os.environ.get(variable, "")
+    root = Path(value) if value.startswith("/") else Path.home() / fallback
+    return root / "cuzk-top"
+
+
+def config_folder() -> Path:
+    """Where the configuration lives."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
+
+
+def state_folder() -> Path:
+    """Where logs and the journal live."""
+    return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def config_path(option: str | None) -> Path:
+    """The configuration file: the option's, or the default one."""
+    return Path(option) if option else config_folder() / "config.toml"
+
+
+def read_console_section(path: Path, *, required: bool) -> ConsoleSettings:
+    """Settings from the ``[console]`` section of a configuration file.
+
+    A missing file gives the defaults unless ``required``. Raises ``InputError`` naming the entry.
+    """
+    if not path.exists():
+        if required:
+            raise InputError("configuration file not found", str(path), "check --config")
+        return ConsoleSettings()
+    import tomli
+
+    try:
+        document = tomli.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
+        raise InputError("configuration cannot be read", str(path), str(error)) from error
+    section = document.get("console", {})
+    if not isinstance(section, dict):
+        raise InputError("configuration entry is no table", f"{path}: console", "write [console]")
+    settings = ConsoleSettings()
+    for key, value in section.items():
+        settings = _apply(settings, key, value, f"{path}: console.{key}")
+    return settings
+
+
+def _apply(settings: ConsoleSettings, key: str, value: object, where: str) -> ConsoleSettings:
+    if key == "theme":
+        if isinstance(value, str):
+            return replace(settings, theme=value)
+        raise InputError("setting is no text", where, 'write a theme\'s name, as "dark"')
+    if key == "ascii":
+        if isinstance(value, bool):
+            return replace(settings, ascii=value)
+        raise InputError("setting is no boolean", where, "write true or false")
+    if key == "read_only":
+        if isinstance(value, bool):
+            return replace(settings, read_only=value)
+        raise InputError("setting is no boolean", where, "write true or false")
+    if key == "refresh":
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and _LEAST_REFRESH_S <= value <= _MOST_REFRESH_S:  # type: ignore[operator]
+            return replace(settings, refresh_s=float(value))  # type: ignore[arg-type]
+        raise InputError(
+            "setting is out of range", where, f"write seconds from {_LEAST_REFRESH_S} to {_MOST_REFRESH_S}"
+        )
+    raise InputError("setting is unknown", where, "theme, ascii, read_only, refresh exist")
+
+
+def no_colour_wanted(option: bool) -> bool:
+    """Whether colour is off: by the option, or by a non-empty ``NO_COLOR``."""
+    return option or bool(os.environ.get("NO_COLOR"))

@@ -1,0 +1,170 @@
+"""One device: its figures, the history of its use, and the lane in which every gap shows with its cause.
+
+Chart, lane, letters and axis share one time grid. A lane cell fills from below with the share of its time in which the
+device computed; what is left wears the colour of what was missing, and the row beneath names it by letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prover.model import Cause, DeviceState
+from widgets.canvas import Canvas, Line
+from widgets.figures import ago
+from widgets.glyphs import CAUSE_LETTER
+from widgets.pens import STATE_OF_CAUSE, state_role
+from widgets.timegrid import LaneSegment, Marker, TimeGrid
+
+_LEFT = 6
+_RIGHT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its name; ``role`` colours the number."""
+
+    name: str
+    value: str
+    role: str = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class GapFigure:
+    """A cluster of gaps: its cause and its size in words (``38 × 1.2 s (1.0–1.5)``)."""
+
+    cause: Cause
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceData:
+    """Everything the panel shows. ``samples`` are ``(time, 0..100)`` pairs, oldest first."""
+
+    title: str
+    now: float
+    window: float
+    note: str = ""
+    figures: tuple[Figure, ...] = ()
+    usage_name: str = "cpu"
+    usage_now: str = ""
+    samples: tuple[tuple[float, float], ...] = ()
+    lane: tuple[LaneSegment, ...] = ()
+    markers: tuple[Marker, ...] = ()
+    gaps_title: str = "gaps"
+    gaps: tuple[GapFigure, ...] = ()
+    gaps_in_window: int = 0
+
+
+class DevicePanel(Canvas[DeviceData]):
+    """Title, figures, chart, lane, causes, axis, gaps. With six lines the figures move into the title."""
+
+    def draw(self, width: int, height: int) -> Iterable[Line]:
+        """The panel at this height: the chart takes what the other rows leave."""
+        data = self.data
+        compact = height < 7
+        note = self._figures(compact=True) if compact else self.line().add(self.text(data.note), "label")
+        title = data.title if not compact or width > 100 else data.title.split(" · ")[0]
+        yield self.rule(width, title, note)
+        if not compact:
+            yield self.line().add(" ").extend(self._figures(compact=False))
+        grid = TimeGrid(data.now, data.window, max(10, width - _LEFT - _RIGHT))
+        yield from self._chart(grid, max(1, height - (5 if compact else 6)))
+        yield from self._lane(grid)
+        yield self._axis(grid)
+        yield self._gaps(width)
+
+    def _figures(self, *, compact: bool) -> Line:
+        line = self.line()
+        for figure in self.data.figures:
+            if line.width:
+                line.add("  " if compact else "   ")
+            line.add(self.text(figure.name), "label").add(" ").add(self.text(figure.value), figure.role)
+        return line
+
+    def _gutter(self, name: str, edge: str) -> Line:
+        return self.line().add(f" {name:<{_LEFT - 2}}", "label").add(edge, "rule")
+
+    def _chart(self, grid: TimeGrid, rows: int) -> Iterable[Line]:
+        means = grid.mean(self.data.samples)
+        for row in range(rows):
+            floor = rows - 1 - row
+            cells = "".join(
+                " " if mean is None else self.glyphs.fill(min(1.0, max(0.0, mean / 100 * rows - floor)))
+                for mean in means
+            )
+            line = self._gutter(self.data.usage_name if row == 0 else "", self.glyphs.axis_edge).add(cells, "usage")
+            if row == 0:
+                line.add(f" {self.text(self.data.usage_now):>{_RIGHT - 2}}", "value")
+            elif row == rows - 1 and rows > 2:
+                line.add(f" {self.text('0–100'):>{_RIGHT - 2}}", "faint")
+            yield line
+
+    def _lane(self, grid: TimeGrid) -> Iterable[Line]:
+        lane = self._gutter("lane", self.glyphs.axis_edge)
+        letters = self._gutter("gap", self.glyphs.axis_edge)
+        for cell in grid.lane(self.data.lane):
+            share, gap = cell.share, cell.gap
+            if share is None:
+                lane.add(" ")
+                letters.add(" ")
+                continue
+            ground = state_role(gap[0]) if gap and share < 0.999 else ""
+            lane.add(self.glyphs.busy_cell(share), state_role(DeviceState.COMPUTING), ground)
+            if gap and gap[1] is not None and share < 0.999:
+                letters.add(CAUSE_LETTER[gap[1]], ground)
+            else:
+                letters.add(" ")
+        count = self.data.gaps_in_window
+        lane.add(f" {count:>4} ", "value" if count else "faint")
+        letters.add(f" {'gaps':>4} ", "label")
+        yield lane
+        yield letters
+
+    def _axis(self, grid: TimeGrid) -> Line:
+        glyphs = self.glyphs
+        cells = [glyphs.axis_fill] * grid.columns
+        roles = ["rule"] * grid.columns
+
+        def put(at: int, text: str, role: str) -> None:
+            for offset, sign in enumerate(text):
+                cells[at + offset], roles[at + offset] = sign, role
+
+        def free(at: int, length: int) -> bool:
+            return at >= 0 and at + length <= grid.columns and all(role == "rule" for role in roles[at : at + length])
+
+        put(1, f" {ago(grid.window)} ", "label")
+        put(grid.columns - 5, " now ", "label")
+        for marker in sorted(self.data.markers, key=lambda m: -m.at):
+            column = grid.column(marker.at)
+            if column is None:
+                continue
+            text = self.text(marker.text)
+            if free(column, len(text) + 3):
+                put(column, f"{glyphs.marker} {text} ", "marker")
+            elif free(column - len(text) - 2, len(text) + 3):
+                put(column - len(text) - 2, f" {text} {glyphs.marker}", "marker")
+            elif roles[column] == "rule":
+                put(column, glyphs.marker, "marker")
+        line = self.line().add(" " * (_LEFT - 1)).add(glyphs.axis_start, "rule")
+        start = 0
+        for column in range(1, grid.columns + 1):
+            if column == grid.columns or roles[column] != roles[start]:
+                line.add("".join(cells[start:column]), roles[start])
+                start = column
+        return line
+
+    def _gaps(self, width: int) -> Line:
+        data = self.data
+        line = self.line().add(f" {self.text(data.gaps_title)}", "label")
+        if not data.gaps:
+            return line.add("   none yet", "faint")
+        for gap in data.gaps:
+            state = STATE_OF_CAUSE[gap.cause]
+            words = state.value if gap.cause.value in state.value else f"{state.value} ({gap.cause.value})"
+            item = self.line().add("   ").add(CAUSE_LETTER[gap.cause], state_role(state))
+            item.add(f" {words} ", "label").add(self.text(gap.text), "value")
+            if line.width + item.width > width:
+                break
+            line.extend(item)
+        return line
