@@ -83,6 +83,8 @@ class JobResult:
     proofs: tuple[bytes, ...]
     submitted: float
     ended: float
+    verified: bool = True
+    """False only if ``self_check`` was off for any of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Receipt:
     effect: str = "now"
     reason: str | None = None
     change: Change | None = field(default=None)
+    note: str | None = None
+    """A remark on an accepted change: it changes nothing, or another knob limits it."""
 
 
 class EngineView(Protocol):
