@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from prover.buffers import BufferLike
 from prover.curves import PrimeField
 
-U32Array = npt.NDArray[np.uint32]
-U64Array = npt.NDArray[np.uint64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 PLUS_ONE = 0
 """Index of the coefficient +1 in every table."""
@@ -18,23 +19,23 @@ MINUS_ONE = 1
 """Index of the coefficient -1 in every table."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CsrMatrix:
-    """A sparse matrix over Fr.
+    """A sparse matrix over Fr, in numpy arrays or other typed buffers.
 
     Row i has the entries k in ``row_ptr[i] .. row_ptr[i+1]``: coefficient ``table[coef[k]]`` in column ``col[k]``.
     A table entry is ``value * R^2 mod r`` (little-endian 64-bit limbs), so that one Montgomery product with a canonical
     witness value yields the Montgomery form of the product. Entries 0 and 1 are +1 and -1. Matrices of one circuit may
-    share a table. Column order within a row, and repeated columns, are allowed.
+    share a table. Column order within a row is free; the entries of a column that occurs twice add up.
     """
 
-    row_ptr: U64Array
+    row_ptr: BufferLike
     """``uint64[rows + 1]``."""
-    col: U32Array
+    col: BufferLike
     """``uint32[nnz]``."""
-    coef: U32Array
+    coef: BufferLike
     """``uint32[nnz]``, indices into ``table``."""
-    table: U64Array
+    table: BufferLike
     """``uint64[k, 4]``, k >= 2."""
 
     @property
@@ -48,12 +49,15 @@ class CsrMatrix:
         return len(self.col)
 
 
-def encode_coefficient(field: PrimeField, value: int) -> bytes:
-    """``value * R^2 mod r``, little-endian: a table entry."""
-    return (value * field.r2 % field.modulus).to_bytes(field.bytes, "little")
+def encode_coefficients(field: PrimeField, values: Sequence[int]) -> bytes:
+    """``value * R^2 mod r`` of each, little-endian: table entries."""
+    r2, modulus, size = field.r2, field.modulus, field.bytes
+    return b"".join([(value * r2 % modulus).to_bytes(size, "little") for value in values])
 
 
-def coefficient_table(field: PrimeField, values: list[int]) -> U64Array:
+def coefficient_table(field: PrimeField, values: Sequence[int]) -> npt.NDArray[np.uint64]:
     """The table +1, -1, ``values``... as ``uint64[2 + len(values), 4]``."""
-    entries = b"".join(encode_coefficient(field, value) for value in (1, -1, *values))
+    import numpy as np
+
+    entries = encode_coefficients(field, [1, -1, *values])
     return np.frombuffer(entries, dtype="<u8").reshape(-1, field.limbs)

@@ -51,6 +51,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "spmv": (_I, _N, _P, _P, _P, _P, _N, _P, _N, _P, _I, _P),
     "first_unsatisfied": (_I, _P, _P, _P, _N, _P),
     "program_run": (_I, _P, _N, _P, _N, _P, _N, _P, _N, _N, _P, _P),
+    "zkey_matrices": (_I, _P, _N, _N, _N, _N, _N, _P, _P, _P, _P, _P, _P, _P, _P),
     "pairing_check": (_I, _P, _P, _N, _I, _P),
     "pairing": (_I, _P, _P, _N, _P),
 }

@@ -10,10 +10,13 @@ unless ``out`` is given. A call raises ``NativeError``, ``NativeOutOfMemory``, `
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
+from prover import buffers
 from prover.cancel import CancelToken
+from prover.csr import CsrMatrix
 from prover.curves import Curve, PrimeField, fields
 from prover.host_library import (
     BufferLike,
@@ -67,6 +70,7 @@ __all__ = [
     "program_run",
     "select_variant",
     "spmv",
+    "zkey_matrices",
 ]
 
 GroupId = Literal[1, 2]
@@ -487,3 +491,58 @@ def pairing(curve: Curve, g1: BufferLike, g2: BufferLike) -> BufferLike:
     out = _words(12, curve.fp.limbs)
     call("pairing", curve.index, p1, p2, n, output_buffer("out", out, 12, curve.fp.bytes))
     return out
+
+
+# --- proving key files -----------------------------------------------------------------------------------------------
+
+ZKEY_ENTRY_BYTES = 44
+
+
+class EntryFault(IntEnum):
+    """Why an entry of a zkey's coefficients is refused."""
+
+    MATRIX = 1
+    CONSTRAINT = 2
+    COLUMN = 3
+    VALUE = 4
+    INPUT_ROW = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BadEntry:
+    """The first entry that is refused, and why."""
+
+    index: int
+    why: EntryFault
+
+
+def zkey_matrices(
+    curve: Curve, entries: BufferLike, columns: int, constraints: int, inputs: int, rows: int
+) -> tuple[CsrMatrix, CsrMatrix] | BadEntry:
+    """The coefficients of a zkey as the matrices A and B, or the first entry that is wrong and why.
+
+    Args:
+        curve: the curve.
+        entries: section 4 without its count.
+        columns: wires.
+        constraints: without the input rows.
+        inputs: input rows, the last entries.
+        rows: rows of the matrices, at least ``constraints + inputs``.
+
+    Returns:
+        A and B with one table between them; equal coefficients mostly share an entry.
+    """
+    pentries, n = input_buffer("entries", entries, ZKEY_ENTRY_BYTES)
+    row_ptr = [buffers.zeros(rows + 1, 1).cast("B").cast("Q") for _ in range(2)]
+    col, coef = (buffers.zeros((n + 1) // 2, 1).cast("B").cast("I")[:n] for _ in range(2))
+    table = buffers.zeros(n + 2, 4)
+    table_len, bad, why = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_int32()
+    out = [buffers.address(b) if b.nbytes else 0 for b in (*row_ptr, col, coef, table)]
+    results = (ctypes.byref(table_len), ctypes.byref(bad), ctypes.byref(why))
+    call("zkey_matrices", curve.index, pentries, n, columns, constraints, inputs, rows, *out, *results)
+    if bad.value != n:
+        return BadEntry(bad.value, EntryFault(why.value))
+    used = buffers.rows(table, 0, table_len.value, 4)
+    nnz = row_ptr[0][rows]
+    a = CsrMatrix(row_ptr[0], col[:nnz], coef[:nnz], used)
+    return a, CsrMatrix(row_ptr[1], col[nnz:], coef[nnz:], used)

@@ -12,9 +12,8 @@ import stat
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from prover import buffers
+from prover.buffers import BufferLike
 from prover.curves import CURVES, Curve
 from prover.formats.errors import FormatError, StrPath
 
@@ -44,22 +43,24 @@ class Section:
         """An error at byte ``at`` of the section."""
         return FormatError(self.path, what, section=self.name, offset=self.offset + at, **kwargs)
 
-    def view(self, dtype: npt.DTypeLike, count: int, at: int = 0) -> npt.NDArray[Any]:
-        """``count`` items from byte ``at``, as a read-only view of the map. May be unaligned (numpy copes, so does the
-        native library); see :func:`aligned`.
+    def rows(self, count: int, words: int, what: str) -> memoryview:
+        """The whole section as ``count`` rows of 64-bit words, a read-only view of the map.
+
+        It may be unaligned; the native library and numpy take it as it is.
 
         Raises:
-            FormatError: if they do not fit into the section.
+            FormatError: if the section has another size; ``what`` says of what it should be full.
         """
-        self._bound(at, np.dtype(dtype).itemsize * count)
-        return np.frombuffer(self.data, dtype, count, at)
+        self.expect_size(count * words * buffers.WORD, f"{count} {what} of {words * buffers.WORD} bytes")
+        return buffers.as_rows(self.data, words)
 
     def expect_size(self, size: int, why: str) -> None:
         """Refuse the section unless it has exactly this size."""
         if self.size != size:
             raise self.error(f"{self.size} bytes where {why} makes {size}")
 
-    def _bound(self, at: int, size: int) -> None:
+    def bound(self, at: int, size: int) -> None:
+        """Refuse a read of ``size`` bytes at ``at`` that goes beyond the section."""
         if at + size > self.size:
             raise self.error(f"section too short: {size} bytes wanted at {at}, it has {self.size}", min(at, self.size))
 
@@ -73,7 +74,7 @@ class Cursor:
 
     def take(self, size: int) -> memoryview:
         """The next ``size`` bytes."""
-        self.section._bound(self.at, size)
+        self.section.bound(self.at, size)
         self.at += size
         return self.section.data[self.at - size : self.at]
 
@@ -194,11 +195,6 @@ def map_file(path: str) -> memoryview:
     return memoryview(mapped)
 
 
-def aligned(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``array``, or a copy if its items are not aligned: for consumers that cannot take unaligned items."""
-    return np.require(array, requirements=["A"])
-
-
 def _section_table(path: str, data: memoryview, count: int, names: dict[int, str]) -> dict[int, Section]:
     sections: dict[int, Section] = {}
     position = _HEADER
@@ -228,16 +224,10 @@ class ContainerWriter:
         self._stream = stream
         stream.write(magic + version.to_bytes(4, "little") + count.to_bytes(4, "little"))
 
-    def section(self, number: int, *parts: bytes | memoryview | npt.NDArray[Any]) -> None:
-        """Write one section from its parts; arrays are written as they lie in memory, in C order."""
-        buffers = [_buffer(part) for part in parts]
-        size = sum(len(b) for b in buffers)
+    def section(self, number: int, *parts: BufferLike) -> None:
+        """Write one section from its parts, contiguous buffers written as they lie in memory."""
+        views = [memoryview(part) for part in parts]
+        size = sum(view.nbytes for view in views)
         self._stream.write(number.to_bytes(4, "little") + size.to_bytes(8, "little"))
-        for b in buffers:
-            self._stream.write(b)
-
-
-def _buffer(part: bytes | memoryview | npt.NDArray[Any]) -> bytes | memoryview:
-    if isinstance(part, np.ndarray):
-        return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
-    return part
+        for view in views:
+            self._stream.write(view)

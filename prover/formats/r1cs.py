@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prover.csr import MINUS_ONE, PLUS_ONE, CsrMatrix, U32Array, U64Array
+from prover import native
+from prover.buffers import BufferLike
+from prover.csr import MINUS_ONE, PLUS_ONE, CsrMatrix
 from prover.curves import Curve, PrimeField
 from prover.formats.atomic import atomic_file
-from prover.formats.coefficients import distinct_rows
 from prover.formats.container import (
     Container,
     ContainerWriter,
@@ -27,11 +28,13 @@ from prover.formats.container import (
     scalar_field_curve,
 )
 from prover.formats.errors import StrPath
-from prover.formats.reduced import first_unreduced
 
 MAGIC = b"r1cs"
 VERSION = 1
 SECTIONS = {1: "header", 2: "constraints", 3: "labels", 4: "custom gates", 5: "custom gate uses"}
+
+U32Array = npt.NDArray[np.uint32]
+U64Array = npt.NDArray[np.uint64]
 
 _WORDS = 8
 """u32 words of a value: both curves' scalars have 32 bytes."""
@@ -39,7 +42,11 @@ _STRIDE = 1 + _WORDS
 """u32 words of a (wire, value) pair."""
 
 
-@dataclass(frozen=True, slots=True)
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
+"""Odd multipliers of the hash by which equal values are found; a collision costs only time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class R1cs:
     """A constraint system a * b = c, one row for each constraint (no input rows), one column for each wire."""
 
@@ -116,7 +123,7 @@ def write_r1cs(path: StrPath, r1cs: R1cs) -> None:
         out.section(3, np.arange(r1cs.n_wires, dtype="<u8"))
 
 
-def canonical_table(field: PrimeField, table: U64Array) -> U64Array:
+def canonical_table(field: PrimeField, table: BufferLike) -> U64Array:
     """A coefficient table's values without their factor R^2, ``uint64[k, 4]``."""
     return _times(field, table, pow(field.r2, -1, field.modulus))
 
@@ -131,7 +138,7 @@ def _read_constraints(
     section: Section, field: PrimeField, n_wires: int, n_constraints: int
 ) -> tuple[CsrMatrix, CsrMatrix, CsrMatrix]:
     starts, counts = _scan(section, n_constraints)
-    words = section.view("<u4", section.size // 4)
+    words = np.frombuffer(section.data, "<u4")
     wires, values, positions = [], [], []
     for which in range(3):
         position = _pair_positions(starts[which::3], counts[which::3])
@@ -141,7 +148,7 @@ def _read_constraints(
             what = f"wire {int(wire[bad])} is out of range, {n_wires} exist"
             raise section.error(what, 4 * int(position[bad]))
         value = _windows(words)[position + 1].view("<u8")
-        unreduced = first_unreduced(value, field.modulus)
+        unreduced = native.field_check(native.field_id(field), value)
         if unreduced is not None:
             raise section.error("coefficient is not below the field modulus", 4 * int(position[unreduced]) + 4)
         wires.append(wire)
@@ -181,7 +188,7 @@ def _scan(section: Section, n_constraints: int) -> tuple[npt.NDArray[np.int64], 
     if at < len(words):
         raise section.error(f"{4 * (len(words) - at)} bytes after the last constraint", 4 * at)
     begin = np.array(starts, dtype=np.int64)
-    return begin, section.view("<u4", len(words))[begin].astype(np.int64)
+    return begin, np.frombuffer(section.data, "<u4")[begin].astype(np.int64)
 
 
 def _overrun(section: Section, starts: list[int]) -> Exception:
@@ -201,7 +208,7 @@ def _pair_positions(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 def _coefficients(field: PrimeField, values: U64Array) -> tuple[U32Array, U64Array]:
     """Canonical values as indices into a table of R^2 multiples that starts with +1 and -1."""
     units = _pack(field, [1, field.modulus - 1])
-    index, distinct = distinct_rows(np.concatenate([units, values]))
+    index, distinct = _distinct_rows(np.concatenate([units, values]))
     # Put +1 and -1 in front, whatever order the distinct values came in.
     place = np.full(len(distinct), 2)
     place[index[:2]] = PLUS_ONE, MINUS_ONE
@@ -212,9 +219,19 @@ def _coefficients(field: PrimeField, values: U64Array) -> tuple[U32Array, U64Arr
     return rank[index[2:]], table
 
 
+def _distinct_rows(values: U64Array) -> tuple[U32Array, U64Array]:
+    """Index of each row of ``uint64[n, 4]`` among the distinct rows, and these, in an order of no meaning."""
+    key = (values * _MIX).sum(axis=1, dtype=np.uint64)
+    _, first, index = np.unique(key, return_index=True, return_inverse=True)
+    distinct = values[first]
+    if not np.array_equal(distinct[index], values):  # two values with one hash
+        distinct, index = np.unique(values, axis=0, return_inverse=True)
+    return index.reshape(-1).astype(np.uint32), distinct
+
+
 def _constraint_words(field: PrimeField, matrices: tuple[CsrMatrix, CsrMatrix, CsrMatrix]) -> npt.NDArray[np.uint32]:
     rows = matrices[0].rows
-    pointers = [m.row_ptr.astype(np.int64) for m in matrices]
+    pointers = [np.frombuffer(m.row_ptr, np.uint64).astype(np.int64) for m in matrices]
     lengths = np.stack([pointer[1:] - pointer[:-1] for pointer in pointers], axis=1).reshape(-1)
     ends = np.cumsum(1 + _STRIDE * lengths)
     starts = ends - (1 + _STRIDE * lengths)
@@ -222,8 +239,8 @@ def _constraint_words(field: PrimeField, matrices: tuple[CsrMatrix, CsrMatrix, C
     words[starts] = lengths
     for which, matrix in enumerate(matrices):
         position = _pair_positions(starts[which::3], lengths[which::3])
-        words[position] = matrix.col
-        values = canonical_table(field, matrix.table)[matrix.coef]
+        words[position] = np.frombuffer(matrix.col, np.uint32)
+        values = canonical_table(field, matrix.table)[np.frombuffer(matrix.coef, np.uint32)]
         _windows(words)[position + 1] = values.view("<u4").reshape(len(position), _WORDS)
     return words
 
@@ -234,8 +251,8 @@ def _windows(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return np.lib.stride_tricks.as_strided(words, (rows, _WORDS), (words.itemsize, words.itemsize))
 
 
-def _times(field: PrimeField, rows: U64Array, factor: int) -> U64Array:
-    data, n8, modulus = rows.tobytes(), field.bytes, field.modulus
+def _times(field: PrimeField, rows: BufferLike, factor: int) -> U64Array:
+    data, n8, modulus = bytes(rows), field.bytes, field.modulus
     values = [int.from_bytes(data[i : i + n8], "little") for i in range(0, len(data), n8)]
     return _pack(field, [value * factor % modulus for value in values])
 

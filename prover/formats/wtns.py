@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prover.csr import U64Array
+from prover import buffers, native
+from prover.buffers import BufferLike
 from prover.curves import Curve
 from prover.formats.atomic import atomic_file
 from prover.formats.container import ContainerWriter, Cursor, open_container, read_prime, scalar_field_curve
 from prover.formats.errors import StrPath
-from prover.formats.reduced import first_unreduced
 
 MAGIC = b"wtns"
 VERSION = 2
@@ -21,15 +21,18 @@ class Wtns:
     """A witness as its file holds it."""
 
     curve: Curve
-    values: U64Array
-    """``uint64[n, 4]``, canonical, ``values[0]`` is 1; a view of the mapped file."""
+    values: memoryview
+    """``uint64[n, 4]``, canonical, row 0 is 1; a view of the mapped file, maybe unaligned."""
     path: str = ""
 
     def public_inputs(self, n_public: int) -> list[int]:
         """The values of wires 1 .. n_public, as integers."""
         size = self.curve.fr.bytes
-        data = self.values[1 : n_public + 1].tobytes()
+        data = self.values.cast("B")[size : (n_public + 1) * size]
         return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 def read_wtns(path: StrPath) -> Wtns:
@@ -45,32 +48,32 @@ def read_wtns(path: StrPath) -> Wtns:
     count = header.u32()
     header.end()
     data = container.section(2)
-    data.expect_size(count * n8, f"{count} values of {n8} bytes")
+    values = data.rows(count, curve.fr.limbs, "values")
     if count == 0:
-        raise header.section.error("no values: a witness starts with the constant 1")
-    values = data.view("<u8", count * curve.fr.limbs).reshape(count, curve.fr.limbs)
+        raise header.section.error("no values, a witness starts with the constant 1")
     if int.from_bytes(data.data[:n8], "little") != 1:
         raise data.error("the first value is not 1", fix="make the witness again from its inputs")
-    bad = first_unreduced(values, prime)
+    bad = native.field_check(native.fr(curve), values)
     if bad is not None:
         raise data.error(f"value {bad} is not below the field modulus", bad * n8)
     return Wtns(curve, values, container.path)
 
 
-def write_wtns(path: StrPath, curve: Curve, values: U64Array) -> None:
+def write_wtns(path: StrPath, curve: Curve, values: BufferLike) -> None:
     """Write ``uint64[n, 4]`` canonical values atomically.
 
     Raises:
         WriteError: if the file cannot be written.
-        ValueError: if the array has another shape or type.
+        ValueError: if the buffer is not of whole values.
     """
-    if values.ndim != 2 or values.shape[1] != curve.fr.limbs or values.dtype != "<u8":
-        raise ValueError(f"values must be uint64[n, {curve.fr.limbs}], not {values.dtype}{list(values.shape)}")
+    rows = buffers.as_rows(values, curve.fr.limbs)
     n8 = curve.fr.bytes
     with atomic_file(path) as stream:
         out = ContainerWriter(stream, MAGIC, VERSION, 2)
         out.section(
             1,
-            n8.to_bytes(4, "little") + curve.fr.modulus.to_bytes(n8, "little") + len(values).to_bytes(4, "little"),
+            n8.to_bytes(4, "little")
+            + curve.fr.modulus.to_bytes(n8, "little")
+            + (rows.nbytes // n8).to_bytes(4, "little"),
         )
-        out.section(2, values)
+        out.section(2, rows)

@@ -7,20 +7,21 @@ infinity is all zero. H is in the coset-Lagrange basis (element i belongs to ind
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from prover.csr import CsrMatrix, U64Array
+from prover import buffers, native
+from prover.buffers import BufferLike
+from prover.csr import CsrMatrix
 from prover.curves import CURVES, Curve
 from prover.formats.atomic import atomic_file
-from prover.formats.coefficients import ENTRY, Entries, matrices, read_entries
+from prover.formats.coefficients import entries, read_matrices
 from prover.formats.container import Container, ContainerWriter, Cursor, Section, open_container, read_prime
 from prover.formats.errors import StrPath
 from prover.formats.points import g1_from_bytes, g1_on_curve, g2_from_bytes, g2_on_curve
 from prover.formats.proof import VerifyingKey
-from prover.formats.reduced import first_unreduced
+from prover.native import ZKEY_ENTRY_BYTES, GroupId
 
 MAGIC = b"zkey"
 VERSION = 1
@@ -42,12 +43,12 @@ HASH_BYTES = 64
 HEADER_POINTS = ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Zkey:
-    """A Groth16 proving key. Points are ``uint64[n, 2 * limbs]`` (G1) or ``uint64[n, 4 * limbs]`` (G2), Montgomery.
+    """A Groth16 proving key. Points are rows of ``2 * limbs`` (G1) or ``4 * limbs`` (G2) 64-bit words, Montgomery.
 
-    Of a key that was read, arrays are read-only views of the mapped file, maybe unaligned. The points of the verifying
-    key were checked to be on the curve; those of the queries were not looked at.
+    Of a key that was read, points are read-only views of the mapped file, maybe unaligned. Those of the header were
+    checked to be on the curve, those of IC to be reduced, those of the queries were not looked at.
     """
 
     curve: Curve
@@ -58,27 +59,29 @@ class Zkey:
     n_constraints: int
     log_n: int
     """The domain has ``2 ** log_n`` points."""
-    alpha_g1: U64Array
-    """This and the next five: one point each, shape ``(1, ...)``."""
-    beta_g1: U64Array
-    beta_g2: U64Array
-    gamma_g2: U64Array
-    delta_g1: U64Array
-    delta_g2: U64Array
-    ic: U64Array
+    alpha_g1: BufferLike
+    """This and the next five: one point each."""
+    beta_g1: BufferLike
+    beta_g2: BufferLike
+    gamma_g2: BufferLike
+    delta_g1: BufferLike
+    delta_g2: BufferLike
+    ic: BufferLike
     """``n_public + 1`` G1 points."""
-    a_query: U64Array
+    a_query: BufferLike
     """``n_vars`` G1 points."""
-    b_g1_query: U64Array
+    b_g1_query: BufferLike
     """``n_vars`` G1 points."""
-    b_g2_query: U64Array
+    b_g2_query: BufferLike
     """``n_vars`` G2 points."""
-    l_query: U64Array
+    l_query: BufferLike
     """``n_vars - n_public - 1`` G1 points."""
-    h_query: U64Array
+    h_query: BufferLike
     """``2 ** log_n`` G1 points, coset-Lagrange basis."""
-    coefficients: Entries
-    """Section 4, see ``prover.formats.coefficients``."""
+    a: CsrMatrix
+    """Constraints, then the input rows, then empty rows up to the domain (or none: a writer needs no padding)."""
+    b: CsrMatrix
+    """As many rows, the same table."""
     circuit_hash: bytes = bytes(HASH_BYTES)
     contributions: bytes = bytes(4)
     """u32 count and the records, as they are in the file."""
@@ -94,11 +97,11 @@ class Zkey:
         """Constraints and input rows."""
         return self.n_constraints + self.n_public + 1
 
-    def matrices(self, *, share_equal: bool = False) -> tuple[CsrMatrix, CsrMatrix]:
-        """A and B, ``domain_size`` rows each. See ``prover.formats.coefficients.matrices``."""
-        return matrices(self.curve, self.coefficients, self.domain_size, share_equal=share_equal)
+    def matrices(self) -> tuple[CsrMatrix, CsrMatrix]:
+        """A and B. C is absent: c = a * b on a satisfied circuit."""
+        return self.a, self.b
 
-    def queries(self) -> tuple[tuple[str, int, U64Array], ...]:
+    def queries(self) -> tuple[tuple[str, GroupId, BufferLike], ...]:
         """Name, group (1 or 2) and points of the five queries, for checks of every point."""
         return (
             (SECTIONS[5], 1, self.a_query),
@@ -110,23 +113,8 @@ class Zkey:
 
     def verifying_key(self) -> VerifyingKey:
         """The verifying key in integers."""
-
-        def g1(points: U64Array) -> Any:
-            return g1_from_bytes(self.curve, points.tobytes())
-
-        def g2(points: U64Array) -> Any:
-            return g2_from_bytes(self.curve, points.tobytes())
-
-        return VerifyingKey(
-            curve=self.curve,
-            alpha_g1=g1(self.alpha_g1),
-            beta_g2=g2(self.beta_g2),
-            gamma_g2=g2(self.gamma_g2),
-            delta_g2=g2(self.delta_g2),
-            ic=tuple(g1(point) for point in self.ic),
-            beta_g1=g1(self.beta_g1),
-            delta_g1=g1(self.delta_g1),
-        )
+        points = {name: getattr(self, name) for name in HEADER_POINTS}
+        return _verifying_key(self.curve, points, self.ic)
 
 
 def read_zkey(path: StrPath) -> Zkey:
@@ -136,17 +124,12 @@ def read_zkey(path: StrPath) -> Zkey:
         FormatError: what is wrong, in which section, at which byte.
     """
     container = open_container(path, MAGIC, VERSION, SECTIONS)
-    _check_protocol(container)
-    header = Cursor(container.section(2))
-    curve = _read_curve(header)
-    n_vars, n_public, log_n = _read_counts(header, curve)
-    points = _read_header_points(header, curve)
-    sizes = {3: n_public + 1, 5: n_vars, 6: n_vars, 7: n_vars, 8: n_vars - n_public - 1, 9: 1 << log_n}
+    curve, (n_vars, n_public, log_n), points = _read_header(container)
+    sizes = {5: n_vars, 6: n_vars, 7: n_vars, 8: n_vars - n_public - 1, 9: 1 << log_n}
     queries = {
-        number: _query(container.section(number), curve, 2 if number == 7 else 1, n) for number, n in sizes.items()
+        number: _points(container.section(number), curve, 2 if number == 7 else 1, n) for number, n in sizes.items()
     }
-    _check_ic(container.section(3), curve, queries[3])
-    entries, n_constraints = read_entries(container.section(4), curve, n_vars, n_public, 1 << log_n)
+    a, b, n_constraints = read_matrices(container.section(4), curve, n_vars, n_public, 1 << log_n)
     circuit_hash, contributions = _read_contributions(container)
     return Zkey(
         curve=curve,
@@ -155,17 +138,29 @@ def read_zkey(path: StrPath) -> Zkey:
         n_constraints=n_constraints,
         log_n=log_n,
         **points,
-        ic=queries[3],
+        ic=_read_ic(container.section(3), curve, n_public),
         a_query=queries[5],
         b_g1_query=queries[6],
         b_g2_query=queries[7],
         l_query=queries[8],
         h_query=queries[9],
-        coefficients=entries,
+        a=a,
+        b=b,
         circuit_hash=circuit_hash,
         contributions=contributions,
         path=container.path,
     )
+
+
+def read_verifying_key(path: StrPath) -> VerifyingKey:
+    """The verifying key of a proving key's file, of which nothing else is read.
+
+    Raises:
+        FormatError: what is wrong, in which section, at which byte.
+    """
+    container = open_container(path, MAGIC, VERSION, SECTIONS)
+    curve, (_, n_public, _), points = _read_header(container)
+    return _verifying_key(curve, points, _read_ic(container.section(3), curve, n_public))
 
 
 def write_zkey(path: StrPath, key: Zkey) -> None:
@@ -173,9 +168,10 @@ def write_zkey(path: StrPath, key: Zkey) -> None:
 
     Raises:
         WriteError: if the file cannot be written.
-        ValueError: if an array's shape does not follow from the counts.
+        ValueError: if a buffer's size does not follow from the counts, or the matrices lack the input rows.
     """
-    _check_shapes(key)
+    _check_sizes(key)
+    coefficients = entries(key.curve, key.a, key.b, key.n_constraints, key.n_public)
     fp, fr = key.curve.fp, key.curve.fr
     counts = (key.n_vars, key.n_public, key.domain_size)
     with atomic_file(path) as stream:
@@ -188,7 +184,7 @@ def write_zkey(path: StrPath, key: Zkey) -> None:
             b"".join(map(_u32, counts)),
             *(getattr(key, name) for name in HEADER_POINTS),
         )
-        out.section(4, _u32(len(key.coefficients)), key.coefficients)
+        out.section(4, _u32(memoryview(coefficients).nbytes // ZKEY_ENTRY_BYTES), coefficients)
         out.section(3, key.ic)
         out.section(9, key.h_query)
         out.section(8, key.l_query)
@@ -200,6 +196,15 @@ def write_zkey(path: StrPath, key: Zkey) -> None:
 
 def _u32(value: int) -> bytes:
     return value.to_bytes(4, "little")
+
+
+def _read_header(container: Container) -> tuple[Curve, tuple[int, int, int], dict[str, memoryview]]:
+    """The curve; wires, public inputs and log of the domain; the points by name."""
+    _check_protocol(container)
+    header = Cursor(container.section(2))
+    curve = _read_curve(header)
+    counts = _read_counts(header, curve)
+    return curve, counts, _read_header_points(header, curve)
 
 
 def _check_protocol(container: Container) -> None:
@@ -242,7 +247,7 @@ def _read_counts(header: Cursor, curve: Curve) -> tuple[int, int, int]:
     return n_vars, n_public, log_n
 
 
-def _read_header_points(header: Cursor, curve: Curve) -> dict[str, U64Array]:
+def _read_header_points(header: Cursor, curve: Curve) -> dict[str, memoryview]:
     """The header's points: below the modulus, on the curve, not infinity."""
     points = {}
     for name in HEADER_POINTS:
@@ -250,16 +255,29 @@ def _read_header_points(header: Cursor, curve: Curve) -> dict[str, U64Array]:
         at = header.at
         data = header.take(2 * group * curve.fp.bytes)
         _check_point(header.section, curve, group, data, at, name)
-        points[name] = np.frombuffer(data, dtype="<u8").reshape(1, -1)
+        points[name] = buffers.as_rows(data, 2 * group * curve.fp.limbs)
     header.end()
     return points
 
 
-def _check_ic(section: Section, curve: Curve, ic: U64Array) -> None:
+def _read_ic(section: Section, curve: Curve, n_public: int) -> memoryview:
     """Every coordinate below the modulus. (The curve equation is the caller's: there may be very many points.)"""
-    bad = first_unreduced(ic.reshape(-1, curve.fp.limbs), curve.fp.modulus)
+    ic = _points(section, curve, 1, n_public + 1)
+    bad = native.field_check(native.fp(curve), buffers.as_rows(ic, curve.fp.limbs))
     if bad is not None:
         raise section.error(f"point {bad // 2}: coordinate not below the field modulus", bad * curve.fp.bytes)
+    return ic
+
+
+def _verifying_key(curve: Curve, points: Mapping[str, BufferLike], ic: BufferLike) -> VerifyingKey:
+    header: dict[str, Any] = {
+        name: (g1_from_bytes if name.endswith("g1") else g2_from_bytes)(curve, bytes(points[name]))
+        for name in HEADER_POINTS
+    }
+    data, size = memoryview(ic).cast("B"), 2 * curve.fp.bytes
+    return VerifyingKey(
+        curve=curve, ic=tuple(g1_from_bytes(curve, data[i : i + size]) for i in range(0, len(data), size)), **header
+    )
 
 
 def _check_point(section: Section, curve: Curve, group: int, data: memoryview, at: int, name: str) -> None:
@@ -278,10 +296,8 @@ def _check_point(section: Section, curve: Curve, group: int, data: memoryview, a
         raise section.error(f"{name}: point at infinity", at)
 
 
-def _query(section: Section, curve: Curve, group: int, count: int) -> U64Array:
-    limbs = 2 * group * curve.fp.limbs
-    section.expect_size(count * limbs * 8, f"{count} points of {limbs * 8} bytes")
-    return section.view("<u8", count * limbs).reshape(count, limbs)
+def _points(section: Section, curve: Curve, group: GroupId, count: int) -> memoryview:
+    return section.rows(count, native.point_words(curve, group), "points")
 
 
 def _read_contributions(container: Container) -> tuple[bytes, bytes]:
@@ -294,25 +310,19 @@ def _read_contributions(container: Container) -> tuple[bytes, bytes]:
     return bytes(section.data[:HASH_BYTES]), bytes(section.data[HASH_BYTES:])
 
 
-def _check_shapes(key: Zkey) -> None:
-    g1, g2 = 2 * key.curve.fp.limbs, 4 * key.curve.fp.limbs
-    expected = {
-        "alpha_g1": (1, g1),
-        "beta_g1": (1, g1),
-        "beta_g2": (1, g2),
-        "gamma_g2": (1, g2),
-        "delta_g1": (1, g1),
-        "delta_g2": (1, g2),
-        "ic": (key.n_public + 1, g1),
-        "a_query": (key.n_vars, g1),
-        "b_g1_query": (key.n_vars, g1),
-        "b_g2_query": (key.n_vars, g2),
-        "l_query": (key.n_vars - key.n_public - 1, g1),
-        "h_query": (key.domain_size, g1),
+def _check_sizes(key: Zkey) -> None:
+    counts = dict.fromkeys(HEADER_POINTS, 1) | {
+        "ic": key.n_public + 1,
+        "a_query": key.n_vars,
+        "b_g1_query": key.n_vars,
+        "b_g2_query": key.n_vars,
+        "l_query": key.n_vars - key.n_public - 1,
+        "h_query": key.domain_size,
     }
-    for name, shape in expected.items():
-        array = getattr(key, name)
-        if array.shape != shape or array.dtype != "<u8":
-            raise ValueError(f"{name} must be uint64{list(shape)}, not {array.dtype}{list(array.shape)}")
-    if key.coefficients.dtype != ENTRY or len(key.circuit_hash) != HASH_BYTES or len(key.contributions) < 4:
-        raise ValueError("coefficients, circuit_hash or contributions have another form than the file's")
+    for name, count in counts.items():
+        size = count * 8 * native.point_words(key.curve, 2 if "g2" in name else 1)
+        found = memoryview(getattr(key, name)).nbytes
+        if found != size:
+            raise ValueError(f"{name} has {found} bytes, {count} points need {size}")
+    if len(key.circuit_hash) != HASH_BYTES or len(key.contributions) < 4:
+        raise ValueError("circuit_hash or contributions have another form than the file's")

@@ -86,6 +86,16 @@ int32_t czk_spmv(int32_t curve, uint64_t rows, const uint64_t* row_ptr, const ui
 /* *bad = first row where a*b != c (Montgomery), or n. */
 int32_t czk_first_unsatisfied(int32_t curve, const void* a, const void* b, const void* c, uint64_t n, uint64_t* bad);
 
+/* --- proving key files (zkey_coefficients.cpp) --- */
+/* The n 44-byte entries of a zkey's section 4 (u32 matrix, u32 constraint, u32 column, value * R^2) as CSR matrices A and
+ * B of `rows` rows with one table, in the form of czk_spmv. The last `inputs` entries must be the input rows (A, row
+ * constraints + s, column s, coefficient 1). row_ptr: u64[rows + 1] each; col, coef: u32[n], those of A first; table:
+ * room for n + 2 elements, *table_len of them are used. *bad = index of the first entry refused, or n; *why: 1 matrix,
+ * 2 constraint or 3 column out of range, 4 value not reduced, 5 not its input's row. */
+int32_t czk_zkey_matrices(int32_t curve, const void* entries, uint64_t n, uint64_t columns, uint64_t constraints,
+                          uint64_t inputs, uint64_t rows, uint64_t* row_ptr_a, uint64_t* row_ptr_b, uint32_t* col,
+                          uint32_t* coef, void* table, uint64_t* table_len, uint64_t* bad, int32_t* why);
+
 /* --- witness program (program.cpp) --- see prover/circuits/program.py for the instruction set */
 /* Runs n_instructions of four words each over the registers values[0..n_values), which are scratch: their contents on entry
  * do not matter. On CZK_OK the first n_variables hold the witness, canonical, values[0] = 1. constants: Montgomery;

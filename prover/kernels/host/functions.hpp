@@ -46,6 +46,11 @@ using CzkCancel = const volatile int32_t*;
                   uint64_t n_variables, CzkCancel cancel, uint64_t* failed_at),                                        \
     (curve, code, n_instructions, constants, n_constants, inputs, n_inputs, values, n_values, n_variables, cancel,     \
      failed_at))                                                                                                       \
+  X(zkey_matrices, (int32_t curve, const void* entries, uint64_t n, uint64_t columns, uint64_t constraints,            \
+                    uint64_t inputs, uint64_t rows, uint64_t* row_ptr_a, uint64_t* row_ptr_b, uint32_t* col,           \
+                    uint32_t* coef, void* table, uint64_t* table_len, uint64_t* bad, int32_t* why),                    \
+    (curve, entries, n, columns, constraints, inputs, rows, row_ptr_a, row_ptr_b, col, coef, table, table_len, bad,    \
+     why))                                                                                                             \
   X(pairing_check, (int32_t curve, const void* g1, const void* g2, uint64_t n, int32_t threads, int32_t* ok),          \
     (curve, g1, g2, n, threads, ok))                                                                                   \
   X(pairing, (int32_t curve, const void* g1, const void* g2, uint64_t n, void* out), (curve, g1, g2, n, out))
