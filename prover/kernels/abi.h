@@ -56,8 +56,8 @@ enum { CZK_CHECK_CURVE = 1, CZK_CHECK_SUBGROUP = 2 };
  * *bad = index of the first offender, or n; *why: 1 coordinate not reduced, 2 not on the curve, 3 not in the subgroup. */
 int32_t czk_points_check(int32_t curve, int32_t group, const void* points, uint64_t n, int32_t checks, int32_t threads,
                          const volatile int32_t* cancel, uint64_t* bad, int32_t* why);
-/* Random combination with 128-bit coefficients derived from the 32-byte seed: *ok = 0 if it lies outside the subgroup
- * (then some point does); the error bound is derived in the source. */
+/* Random sums drawn from the 32-byte seed: *ok = 0 if one lies outside the subgroup (then some point does); a point
+ * outside escapes with probability at most 2^-40. Points must be reduced and on the curve. */
 int32_t czk_points_check_combined(int32_t curve, int32_t group, const void* points, uint64_t n, const uint8_t* seed,
                                   int32_t threads, const volatile int32_t* cancel, int32_t* ok);
 

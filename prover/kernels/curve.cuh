@@ -27,7 +27,7 @@ struct Xyzz {
   }
   CZK_FN Xyzz neg() const { return {x, y.neg(), zz, zzz}; }
 
-  CZK_FN Xyzz dbl() const {
+  CZK_LARGE Xyzz dbl() const {
     if (is_infinity() || y.is_zero()) return infinity();
     F u = y.dbl();
     F v = u.sqr();
@@ -40,7 +40,7 @@ struct Xyzz {
   }
 
   // 8M + 2S
-  CZK_FN void add(const Affine<F>& q) {
+  CZK_LARGE void add(const Affine<F>& q) {
     if (q.is_infinity()) return;
     if (is_infinity()) {
       *this = from_affine(q);
@@ -63,7 +63,7 @@ struct Xyzz {
   }
 
   // 12M + 2S
-  CZK_FN void add(const Xyzz& q) {
+  CZK_LARGE void add(const Xyzz& q) {
     if (q.is_infinity()) return;
     if (is_infinity()) {
       *this = q;
@@ -88,7 +88,7 @@ struct Xyzz {
   }
 
   // One inversion; host only in practice.
-  CZK_FN Affine<F> to_affine() const {
+  CZK_LARGE Affine<F> to_affine() const {
     if (is_infinity()) return Affine<F>::infinity();
     F inv_zzz = zzz.inverse();
     F inv_z = inv_zzz * zz;  // 1/Z, since ZZ/ZZZ = 1/Z

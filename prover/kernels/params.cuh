@@ -44,4 +44,39 @@ struct Bn254Fr {
   };
 };
 
+// y^2 = x^3 + b over Fp; the twist multiplies or divides b by xi = kXi + u; kX is the family's parameter.
+struct Bls12381Curve {
+  static constexpr uint32_t kB = 4;
+  static constexpr uint32_t kXi = 1;
+  static constexpr bool kTwistMultiplies = true;
+  static constexpr uint64_t kX = 0xd201000000010000u;
+  static constexpr bool kXIsNegative = true;
+  // The generator of G1, canonical.
+  static constexpr uint32_t kG1X[12] = {
+      0xdb22c6bbu, 0xfb3af00au, 0xf97a1aefu, 0x6c55e83fu, 0x171bac58u, 0xa14e3a3fu,
+      0x9774b905u, 0xc3688c4fu, 0x4fa9ac0fu, 0x2695638cu, 0x3197d794u, 0x17f1d3a7u,
+  };
+  static constexpr uint32_t kG1Y[12] = {
+      0x46c5e7e1u, 0x0caa2329u, 0xa2888ae4u, 0xd03cc744u, 0x2c04b3edu, 0x00db18cbu,
+      0xd5d00af6u, 0xfcf5e095u, 0x741d8ae4u, 0xa09e30edu, 0xe3aaa0f1u, 0x08b3f481u,
+  };
+};
+
+struct Bn254Curve {
+  static constexpr uint32_t kB = 3;
+  static constexpr uint32_t kXi = 9;
+  static constexpr bool kTwistMultiplies = false;
+  static constexpr uint64_t kX = 0x44e992b44a6909f1u;
+  static constexpr bool kXIsNegative = false;
+  // The generator of G1, canonical.
+  static constexpr uint32_t kG1X[8] = {
+      0x00000001u, 0x00000000u, 0x00000000u, 0x00000000u, 0x00000000u, 0x00000000u,
+      0x00000000u, 0x00000000u,
+  };
+  static constexpr uint32_t kG1Y[8] = {
+      0x00000002u, 0x00000000u, 0x00000000u, 0x00000000u, 0x00000000u, 0x00000000u,
+      0x00000000u, 0x00000000u,
+  };
+};
+
 }  // namespace czk

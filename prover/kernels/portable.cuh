@@ -11,13 +11,16 @@ typedef long long int64_t;
 #include <cstdint>
 #endif
 
+// CZK_FN is inlined everywhere, CZK_OUTLINED nowhere; CZK_LARGE where registers are plenty and calls dear: on the device.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define CZK_FN __device__ __forceinline__
 #define CZK_OUTLINED __device__ __noinline__
+#define CZK_LARGE __device__ __forceinline__
 #define CZK_UNROLL _Pragma("unroll")
 #else
 #define CZK_FN inline __attribute__((always_inline))
 #define CZK_OUTLINED __attribute__((noinline))
+#define CZK_LARGE __attribute__((noinline))
 #define CZK_UNROLL _Pragma("GCC unroll 16")
 #endif
 

@@ -21,21 +21,21 @@ struct Fp2 {
   CZK_FN Fp2 dbl() const { return {c0.dbl(), c1.dbl()}; }
   CZK_FN Fp2 conjugate() const { return {c0, c1.neg()}; }
 
-  friend CZK_FN Fp2 operator*(const Fp2& a, const Fp2& b) {
+  friend CZK_LARGE Fp2 operator*(const Fp2& a, const Fp2& b) {
     F v0 = a.c0 * b.c0;
     F v1 = a.c1 * b.c1;
     F cross = (a.c0 + a.c1) * (b.c0 + b.c1);
     return {v0 - v1, cross - v0 - v1};
   }
   CZK_FN Fp2 scale(const F& k) const { return {c0 * k, c1 * k}; }
-  CZK_FN Fp2 sqr() const {
+  CZK_LARGE Fp2 sqr() const {
     F sum = c0 + c1;
     F diff = c0 - c1;
     F prod = c0 * c1;
     return {sum * diff, prod.dbl()};
   }
   // 1/(c0 + c1 u) = (c0 - c1 u) / (c0^2 + c1^2); the inverse of zero is zero.
-  CZK_FN Fp2 inverse() const {
+  CZK_LARGE Fp2 inverse() const {
     F norm = (c0.sqr() + c1.sqr()).inverse();
     return {c0 * norm, c1.neg() * norm};
   }

@@ -53,11 +53,13 @@ struct Tag {
 struct Bls12381 {
   using Fp = BlsFp;
   using Fr = BlsFr;
+  using Params = Bls12381Curve;
   static constexpr int kIndex = 0;
 };
 struct Bn254 {
   using Fp = BnFp;
   using Fr = BnFr;
+  using Params = Bn254Curve;
   static constexpr int kIndex = 1;
 };
 
