@@ -27,13 +27,15 @@ struct Entry {
   }
 };
 
-// Gives equal values one table entry. What is remembered is bounded: a value whose slot was taken by another one gets a
-// second entry, so that a key of millions of different coefficients costs no more time than their copy.
+// Gives equal values one table entry. What is remembered is bounded (sets of four, the oldest leaves): a value that was
+// forgotten gets a second entry, so a key of millions of different coefficients costs little more than their copy.
 template <class Fr>
 class Dictionary {
  public:
-  explicit Dictionary(void* table) : table_(table), slots_(kSlots) {
-    std::memset(slots_.data(), 0, kSlots * sizeof(uint32_t));
+  Dictionary(void* table, uint64_t n) : table_(table) {
+    while (bits_ < kMostBits && (uint64_t(1) << bits_) < n) bits_++;
+    sets_ = Buffer<Set>(uint64_t(1) << bits_);
+    std::memset(sets_.data(), 0, sets_.size() * sizeof(Set));
     plus_ = Fr::r2(), minus_ = Fr::r2().neg();
     plus_.store(at(table_, 0, Fr::kBytes));
     minus_.store(at(table_, 1, Fr::kBytes));
@@ -43,20 +45,29 @@ class Dictionary {
     if (value == plus_) return 0;
     if (value == minus_) return 1;
     uint64_t mixed = 0;
-    for (int i = 0; i < Fr::N; i++) mixed = (mixed ^ value.v[i]) * 0x9E3779B97F4A7C15u;
-    uint32_t& slot = slots_[mixed >> (64 - kSlotBits)];
-    if (slot && Fr::load(at(table_, slot, Fr::kBytes)) == value) return slot;
-    slot = size_++;
-    value.store(at(table_, slot, Fr::kBytes));
-    return slot;
+    for (int i = 0; i < Fr::N; i++) mixed = (mixed ^ value.v[i]) * 0x9E3779B97F4A7C15u, mixed ^= mixed >> 32;
+    Set& set = sets_[mixed & (sets_.size() - 1)];
+    const uint32_t tag = uint32_t(mixed >> 32);
+    for (const Slot& slot : set.slots)
+      if (slot.index && slot.tag == tag && Fr::load(at(table_, slot.index, Fr::kBytes)) == value) return slot.index;
+    for (int i = kWays - 1; i > 0; i--) set.slots[i] = set.slots[i - 1];
+    set.slots[0] = {size_, tag};
+    value.store(at(table_, size_, Fr::kBytes));
+    return size_++;
   }
   uint64_t size() const { return size_; }
 
  private:
-  static constexpr int kSlotBits = 16;
-  static constexpr uint64_t kSlots = uint64_t(1) << kSlotBits;
+  static constexpr int kWays = 4, kMostBits = 14;
+  struct Slot {
+    uint32_t index, tag;
+  };
+  struct Set {
+    Slot slots[kWays];
+  };
   void* table_;
-  Buffer<uint32_t> slots_;
+  int bits_ = 6;
+  Buffer<Set> sets_;
   Fr plus_, minus_;
   uint32_t size_ = kFirstOther;
 };
@@ -104,7 +115,7 @@ CZK_DEFINE(zkey_matrices)(int32_t curve, const void* entries, uint64_t n, uint64
 
       // Each row's start moves to its end while the row is filled; one shift puts the starts back.
       const uint64_t first[2] = {0, row_ptr_a[rows]};
-      Dictionary<Fr> dictionary(table);
+      Dictionary<Fr> dictionary(table, n);
       for (uint64_t i = 0; i < n; i++) {
         auto e = Entry<Fr>::load(entries, i);
         uint64_t k = first[e.matrix] + row_ptr[e.matrix][e.constraint]++;
