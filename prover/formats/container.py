@@ -103,6 +103,8 @@ class Container:
     path: str
     version: int
     sections: dict[int, Section]
+    data: memoryview
+    """The whole file."""
 
     def section(self, number: int) -> Section:
         """The section with this number.
@@ -139,7 +141,7 @@ def open_container(path: StrPath, magic: bytes, version: int, names: dict[int, s
     count = int.from_bytes(data[8:12], "little")
     if count > MAX_SECTIONS:
         raise FormatError(name, f"{count} sections, at most {MAX_SECTIONS} are plausible", offset=8)
-    return Container(name, version, _section_table(name, data, count, names))
+    return Container(name, version, _section_table(name, data, count, names), data)
 
 
 def scalar_field_curve(section: Section, n8: int, prime: int, at: int) -> Curve:

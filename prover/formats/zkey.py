@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from prover import buffers, native
 from prover.buffers import BufferLike
@@ -86,6 +86,8 @@ class Zkey:
     contributions: bytes = bytes(4)
     """u32 count and the records, as they are in the file."""
     path: str = ""
+    data: BufferLike = b""
+    """All bytes of the file that was read."""
 
     @property
     def domain_size(self) -> int:
@@ -149,6 +151,7 @@ def read_zkey(path: StrPath) -> Zkey:
         circuit_hash=circuit_hash,
         contributions=contributions,
         path=container.path,
+        data=container.data,
     )
 
 
@@ -170,28 +173,37 @@ def write_zkey(path: StrPath, key: Zkey) -> None:
         WriteError: if the file cannot be written.
         ValueError: if a buffer's size does not follow from the counts, or the matrices lack the input rows.
     """
+    with atomic_file(path) as stream:
+        write_zkey_to(stream, key)
+
+
+def write_zkey_to(stream: BinaryIO, key: Zkey) -> None:
+    """Write a proving key's bytes to a stream.
+
+    Raises:
+        ValueError: if a buffer's size does not follow from the counts, or the matrices lack the input rows.
+    """
     _check_sizes(key)
     coefficients = entries(key.curve, key.a, key.b, key.n_constraints, key.n_public)
     fp, fr = key.curve.fp, key.curve.fr
     counts = (key.n_vars, key.n_public, key.domain_size)
-    with atomic_file(path) as stream:
-        out = ContainerWriter(stream, MAGIC, VERSION, len(SECTIONS))
-        out.section(1, _u32(GROTH16))
-        out.section(
-            2,
-            _u32(fp.bytes) + fp.modulus.to_bytes(fp.bytes, "little"),
-            _u32(fr.bytes) + fr.modulus.to_bytes(fr.bytes, "little"),
-            b"".join(map(_u32, counts)),
-            *(getattr(key, name) for name in HEADER_POINTS),
-        )
-        out.section(4, _u32(memoryview(coefficients).nbytes // ZKEY_ENTRY_BYTES), coefficients)
-        out.section(3, key.ic)
-        out.section(9, key.h_query)
-        out.section(8, key.l_query)
-        out.section(5, key.a_query)
-        out.section(6, key.b_g1_query)
-        out.section(7, key.b_g2_query)
-        out.section(10, key.circuit_hash, key.contributions)
+    out = ContainerWriter(stream, MAGIC, VERSION, len(SECTIONS))
+    out.section(1, _u32(GROTH16))
+    out.section(
+        2,
+        _u32(fp.bytes) + fp.modulus.to_bytes(fp.bytes, "little"),
+        _u32(fr.bytes) + fr.modulus.to_bytes(fr.bytes, "little"),
+        b"".join(map(_u32, counts)),
+        *(getattr(key, name) for name in HEADER_POINTS),
+    )
+    out.section(4, _u32(memoryview(coefficients).nbytes // ZKEY_ENTRY_BYTES), coefficients)
+    out.section(3, key.ic)
+    out.section(9, key.h_query)
+    out.section(8, key.l_query)
+    out.section(5, key.a_query)
+    out.section(6, key.b_g1_query)
+    out.section(7, key.b_g2_query)
+    out.section(10, key.circuit_hash, key.contributions)
 
 
 def _u32(value: int) -> bytes:
