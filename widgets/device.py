@@ -18,6 +18,7 @@ from widgets.timegrid import LaneSegment, Marker, TimeGrid
 
 _LEFT = 6
 _RIGHT = 8
+_WIDE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +64,26 @@ class DevicePanel(Canvas[DeviceData]):
         """The panel at this height: the chart takes what the other rows leave."""
         data = self.data
         compact = height < 7
-        note = self._figures(compact=True) if compact else self.line().add(self.text(data.note), "label")
-        title = data.title if not compact or width > 100 else data.title.split(" · ")[0]
+        title = data.title.split(" · ")[0] if compact and width < _WIDE else data.title
+        note = self._figures(width - len(title) - 8) if compact else self.line().add(self.text(data.note), "label")
         yield self.rule(width, title, note)
         if not compact:
-            yield self.line().add(" ").extend(self._figures(compact=False))
+            yield self.line().add(" ").extend(self._figures(width - 1))
         grid = TimeGrid(data.now, data.window, max(10, width - _LEFT - _RIGHT))
         yield from self._chart(grid, max(1, height - (5 if compact else 6)))
         yield from self._lane(grid)
         yield self._axis(grid)
         yield self._gaps(width)
 
-    def _figures(self, *, compact: bool) -> Line:
+    def _figures(self, room: int) -> Line:
         line = self.line()
+        between = "  " if room < _WIDE else "   "
         for figure in self.data.figures:
-            if line.width:
-                line.add("  " if compact else "   ")
-            line.add(self.text(figure.name), "label").add(" ").add(self.text(figure.value), figure.role)
+            item = self.line().add(between if line.width else "").add(self.text(figure.name), "label").add(" ")
+            item.add(self.text(figure.value), figure.role)
+            if line.width + item.width > room:
+                break
+            line.extend(item)
         return line
 
     def _gutter(self, name: str, edge: str) -> Line:

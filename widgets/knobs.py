@@ -16,11 +16,12 @@ from textual.timer import Timer
 
 from prover.model import KnobValue
 from widgets.canvas import Canvas, Line, Zone, fit
+from widgets.glyphs import UNICODE, Glyphs
 
 MERGE_S = 0.15
 """Presses closer together than this become one proposal."""
 _NAME = 23
-_VALUE = 8
+_VALUE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class KnobRow:
     minimum: int = 0
     maximum: int = 0
     step: int = 1
+    zero: str = ""
+    """The word for the value 0 (``auto``), if there is one."""
     status: str = "in force"
     status_role: str = "faint"
     hint: str = ""
@@ -47,11 +50,11 @@ class KnobsData:
     note: str = ""
 
 
-def show(value: KnobValue) -> str:
+def show(value: KnobValue, zero: str = "") -> str:
     """A knob's value as a word."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return zero if zero and value == 0 else str(value)
 
 
 def turned(row: KnobRow, value: KnobValue, by: int) -> KnobValue:
@@ -82,8 +85,8 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
             super().__init__()
             self.reason = reason
 
-    def __init__(self, data: KnobsData | None = None, *, id: str | None = None) -> None:
-        super().__init__(data or KnobsData(), id=id)
+    def __init__(self, data: KnobsData, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+        super().__init__(data, glyphs, id=id)
         self.cursor = 0
         self._top = 0
         self._typed: str | None = None
@@ -131,7 +134,9 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         self.redraw()
 
     def action_drop(self) -> None:
-        """Forget what was typed."""
+        """Forget what was typed; with nothing typed, leave the panel."""
+        if self._typed is None:
+            self.screen.set_focus(None)
         self._typed = None
         self.redraw()
 
@@ -149,7 +154,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         if row.locked or row.choices:
             self.post_message(self.Refused(f"{row.name}: {row.locked or 'takes a choice: use the arrows'}"))
             return
-        if len(self._typed or "") < _VALUE - 2:
+        if len(self._typed or "") < _VALUE - 1:
             self._typed = (self._typed or "") + digit
             self.redraw()
 
@@ -158,7 +163,9 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         value = self.value_of(row)
         new = turned(row, value, by)
         if new == value:
-            self.post_message(self.Refused(f"{row.name}: {row.locked or f'{show(value)} is the end of its range'}"))
+            self.post_message(
+                self.Refused(f"{row.name}: {row.locked or f'{show(value, row.zero)} is the end of its range'}")
+            )
         else:
             self.want(row, new)
 
@@ -248,7 +255,8 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         rows, row = self.data.rows, self.row
         note = self.line()
         if self.has_focus and row is not None and row.hint:
-            note.add(fit(self.text(row.hint), min(len(row.hint), width - 16), self.glyphs.ellipsis), "label")
+            text, role = (row.status, row.status_role) if row.status_role == "pending" else (row.hint, "label")
+            note.add(fit(self.text(text), min(len(text), width - 14), self.glyphs.ellipsis), role)
         elif self.data.note:
             note.add(self.text(self.data.note), "warn")
         elif len(rows) > room:
@@ -258,7 +266,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
     def _row(self, row: KnobRow, width: int, y: int, *, chosen: bool) -> Line:
         value = self.value_of(row)
         pending = value != row.value
-        name_width = min(_NAME, max(12, width - _VALUE - 20))
+        name_width = min(_NAME, max(12, width - _VALUE - 17))
         line = self.line().add(self.glyphs.cursor if chosen else " ", "accent")
         line.add(fit(row.name, name_width, self.glyphs.ellipsis), "value" if chosen else "label")
         arrow = "faint" if row.locked else ("accent" if chosen else "label")
@@ -268,7 +276,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         if chosen and self._typed is not None:
             line.add(f"{self._typed + '_':^{_VALUE}}", "cursor")
         else:
-            line.add(f"{show(value):^{_VALUE}}", "pending" if pending else "value")
+            line.add(f"{show(value, row.zero):^{_VALUE}}", "pending" if pending else "value")
         right = line.width
         line.add(f" {self.glyphs.more} ", arrow)
         self.zones += [

@@ -29,7 +29,7 @@ DEFAULT_COLOURS: Mapping[str, str] = {
     "cursor": "#6cb0f0",
     "pending": "#d9a854",
     "marker": "#c49bea",
-    "usage": "#4e86b4",
+    "usage": "#2f5876",
     "key": "#6cb0f0",
     "state-computing": "#5fa57a",
     "state-copying": "#4c9b9e",

@@ -58,9 +58,7 @@ class PipelinePanel(Canvas[PipelineData]):
     def _flow(self, *, short: bool) -> Line:
         line = self.line()
         for index, stop in enumerate(self.data.stops):
-            line.add(f" {self.glyphs.flow} " if short else f"  {self.glyphs.flow}  ", "faint") if index else line.add(
-                " "
-            )
+            line.add(f" {self.glyphs.flow} " if index else " ", "faint")
             line.add(f"{stop.short if short else stop.name} ", "label").add(self.text(stop.value), stop.role)
             if stop.word and not short:
                 line.add(f" {stop.word}", "label")

@@ -1,0 +1,125 @@
+"""The registry of actions: one entry each, from which keys, footer, help, palette and docs are made.
+
+Every action has an id under which its keys can be changed, and a sentence that says what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+
+class Scope(StrEnum):
+    """Where an action works: everywhere, or while a panel has the focus."""
+
+    CONSOLE = "Everywhere"
+    KNOBS = "In the knobs"
+    LOG = "In the log"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that the operator can do."""
+
+    id: str
+    keys: tuple[str, ...]
+    shown: str
+    """The key as help and footer write it."""
+    label: str
+    """A word or two for the footer."""
+    description: str
+    act: str
+    """Textual's action string, without namespace: it runs on the console or on the focused panel."""
+    scope: Scope = Scope.CONSOLE
+    footer: bool = False
+    priority: bool = False
+    changes: bool = False
+    """Whether it changes the engine: refused when read-only."""
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("help", ("question_mark", "f1"), "?", "help", "Show this help", "help", footer=True),
+    Action(
+        "palette", ("ctrl+p",), "^p", "commands", "Find and run any command by name", "command_palette", footer=True
+    ),
+    Action("knobs", ("k",), "k", "knobs", "Go to the knobs", "focus_knobs", footer=True),
+    Action("log", ("l",), "l", "log", "Go to the log", "focus_log", footer=True),
+    Action("freeze", ("space",), "space", "freeze", "Hold the picture still; proving goes on", "freeze", footer=True),
+    Action("pause", ("p",), "p", "pause", "Begin nothing new; again: go on", "pause_engine", footer=True, changes=True),
+    Action("undo", ("u",), "u", "undo", "Take back the last change of a knob", "undo", footer=True, changes=True),
+    Action("window-shorter", ("left_square_bracket",), "[", "zoom in", "Show a shorter stretch of time", "window(-1)"),
+    Action("window-longer", ("right_square_bracket",), "]", "zoom out", "Show a longer stretch of time", "window(1)"),
+    Action("theme", ("t",), "t", "theme", "Next theme", "next_theme", footer=True),
+    Action("next-panel", ("tab",), "tab", "next", "Go to the next panel", "next_panel"),
+    Action("leave-panel", ("escape",), "esc", "leave", "Leave the panel, close a window", "leave_panel"),
+    Action("picture", (), "", "picture", "Save a picture of the screen (SVG)", "save_picture"),
+    Action("quit", ("q", "ctrl+c", "ctrl+q"), "q", "quit", "Stop proving and leave", "leave", footer=True),
+    Action("knob-up", ("up",), "↑", "up", "The knob above", "move(-1)", Scope.KNOBS),
+    Action("knob-down", ("down",), "↓", "down", "The knob below", "move(1)", Scope.KNOBS),
+    Action("knob-less", ("left", "minus"), "←", "less", "Turn the knob down", "turn(-1)", Scope.KNOBS, changes=True),
+    Action("knob-more", ("right", "plus"), "→", "more", "Turn the knob up", "turn(1)", Scope.KNOBS, changes=True),
+    Action(
+        "knob-set",
+        ("enter",),
+        "enter",
+        "set",
+        "Set the number that was typed; next choice",
+        "commit",
+        Scope.KNOBS,
+        changes=True,
+    ),
+    Action("knob-erase", ("backspace",), "bksp", "erase", "Erase the last digit typed", "erase", Scope.KNOBS),
+    Action("knob-drop", ("escape",), "esc", "drop", "Drop the number typed; else leave the panel", "drop", Scope.KNOBS),
+    Action("log-up", ("up",), "↑", "up", "One line towards the past", "scroll_by(-1)", Scope.LOG),
+    Action("log-down", ("down",), "↓", "down", "One line towards now", "scroll_by(1)", Scope.LOG),
+    Action("log-page-up", ("pageup",), "pgup", "page up", "One page towards the past", "page_by(-1)", Scope.LOG),
+    Action("log-page-down", ("pagedown",), "pgdn", "page down", "One page towards now", "page_by(1)", Scope.LOG),
+    Action("log-left", ("left",), "←", "left", "Show what is left of the view", "sideways(-8)", Scope.LOG),
+    Action("log-right", ("right",), "→", "right", "Show what is right of the view", "sideways(8)", Scope.LOG),
+    Action("log-begin", ("home", "g"), "home", "oldest", "The oldest line kept", "begin", Scope.LOG),
+    Action("log-follow", ("end", "G"), "end", "follow", "The newest line, and follow", "follow", Scope.LOG),
+)
+"""All actions, in the order in which help and footer list them."""
+
+BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
+
+
+def of(scope: Scope) -> tuple[Action, ...]:
+    """The actions of one scope."""
+    return tuple(action for action in ACTIONS if action.scope is scope)
+
+
+def bindings(scope: Scope) -> list[Binding]:
+    """Textual bindings of one scope, each with its id."""
+    from textual.binding import Binding
+
+    return [
+        Binding(
+            ",".join(action.keys),
+            action.act,
+            action.description,
+            show=action.footer,
+            id=action.id,
+            priority=action.priority,
+            key_display=action.shown,
+        )
+        for action in of(scope)
+        if action.keys
+    ]
+
+
+def clashes(actions: Iterable[Action] = ACTIONS) -> list[str]:
+    """Keys that two actions of one scope claim, one line each."""
+    seen: dict[tuple[Scope, str], str] = {}
+    found: list[str] = []
+    for action in actions:
+        for key in action.keys:
+            other = seen.setdefault((action.scope, key), action.id)
+            if other != action.id:
+                found.append(f"{key}: {other} and {action.id}")
+    return found

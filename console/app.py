@@ -1,0 +1,260 @@
+"""The application: wires a feed to the screen, at a calm pace, and never lets a thread touch a widget."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.timer import Timer
+
+from console.actions import ACTIONS, Scope, bindings
+from console.feeds.interfaces import Feed
+from console.frame import Frame
+from console.screens.confirm import ConfirmScreen
+from console.screens.help import HelpScreen
+from console.screens.overview import OverviewScreen
+from console.settings import ConsoleSettings, state_folder
+from console.theming import DEFAULT_THEME, ThemeFile, stylesheet
+from prover.errors import ProverError
+from prover.model import KnobValue
+from prover.pipeline.interfaces import Receipt
+from prover.pipeline.knobs import Risk
+from widgets.glyphs import ASCII, UNICODE
+from widgets.keybar import KeyBar
+from widgets.knobs import KnobPanel, show
+
+WINDOWS = (30.0, 60.0, 120.0, 300.0, 600.0)
+"""Seconds that the lane can cover."""
+_AWAY_S = 1.0
+"""Pace while the terminal is out of focus or the picture is frozen."""
+_READ_ONLY = "read-only: this console changes nothing"
+
+
+class ConsoleApp(App[None]):
+    """The console over one feed."""
+
+    TITLE = "cuzk-top"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONSOLE)]
+
+    def __init__(
+        self, feed: Feed, settings: ConsoleSettings, themes: Mapping[str, ThemeFile], notices: Iterable[str] = ()
+    ) -> None:
+        # Without colour the whole screen keeps the terminal's own two; weight and reversal carry the rest.
+        super().__init__(css_path=stylesheet(), ansi_color=None if settings.colour else True)
+        self.feed = feed
+        self.settings = settings
+        self.window_s = WINDOWS[1]
+        self.frozen_at: float | None = None
+        self.current: Frame | None = None
+        self._themes = themes
+        self._notices = tuple(notices)
+        self._pacer: Timer | None = None
+        self._settled = False
+        self._glyphs = ASCII if settings.ascii else UNICODE
+        for file in themes.values():
+            self.register_theme(file.theme)
+        self.theme = settings.theme if settings.theme in themes else DEFAULT_THEME
+        self.overview = OverviewScreen(self._glyphs, feed.specs, read_only=settings.read_only)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The one screen."""
+        return self.overview
+
+    # -- life --
+
+    def on_mount(self) -> None:
+        """Handle the signals that Textual leaves alone, draw once, then start the engine."""
+        self.set_class(self.settings.ascii, "-ascii")
+        if not self.is_headless:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, self._ended_by, number)
+        self.tick()
+        self._pace(self.settings.refresh_s)
+        self.call_after_refresh(self.feed.start)
+        for line in self._notices:
+            self.say(line, "warning")
+
+    def _ended_by(self, number: int) -> None:
+        self.exit(return_code=128 + number)
+
+    def on_app_blur(self, event: events.AppBlur) -> None:
+        """Nobody looks: slow down."""
+        self._pace(_AWAY_S)
+
+    def on_app_focus(self, event: events.AppFocus) -> None:
+        """Somebody looks again."""
+        self._pace(_AWAY_S if self.frozen_at is not None else self.settings.refresh_s)
+
+    def _pace(self, period: float) -> None:
+        if self._pacer is not None:
+            self._pacer.stop()
+        self._pacer = self.set_interval(period, self.tick)
+
+    # -- the feed loop --
+
+    def tick(self) -> None:
+        """Fold what is new and show it."""
+        failure = self.feed.failure
+        if failure is not None:
+            self.exit(return_code=failure.exit_code if isinstance(failure, ProverError) else 1)
+            return
+        frame = self.feed.poll(self.window_s)
+        now = time.monotonic()
+        screen = self.overview
+        with self.batch_update():
+            if self.frozen_at is None or self.current is None:
+                self.current = frame
+                screen.show(frame, now)
+                screen.show_log(self.feed.take_lines(), self.feed.log_name, self.feed.log_problem)
+            else:
+                screen.show_frozen(self.current, now, self.frozen_at)
+            screen.show_knobs(frame.snapshot.knobs, frame.at)
+        if self.feed.ready and not self._settled:
+            self._settled = True
+            gc.collect()
+            gc.freeze()  # full collections no longer walk the modules
+
+    def say(self, text: str, severity: str = "information") -> None:
+        """A notice that goes away by itself; foreign text is never read as markup."""
+        level = severity if severity in ("information", "warning", "error") else "information"
+        self.notify(text, severity=level, timeout=6, markup=False)  # type: ignore[arg-type]
+
+    # -- what the operator asks --
+
+    def action_help(self) -> None:
+        """Show the help."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self._glyphs))
+
+    def action_focus_knobs(self) -> None:
+        """Go to the knobs."""
+        self.overview.knobs.focus()
+
+    def action_focus_log(self) -> None:
+        """Go to the log."""
+        self.overview.log_view.display = self.overview.log_rule.display = True
+        self.overview.log_view.focus()
+
+    def action_next_panel(self) -> None:
+        """Go to the next panel."""
+        self.screen.focus_next()
+
+    def action_leave_panel(self) -> None:
+        """Leave the panel."""
+        self.screen.set_focus(None)
+
+    def action_freeze(self) -> None:
+        """Hold the picture, or let it go on."""
+        self.frozen_at = time.monotonic() if self.frozen_at is None else None
+        self._pace(self.settings.refresh_s if self.frozen_at is None else _AWAY_S)
+        self.tick()
+
+    def action_pause_engine(self) -> None:
+        """Turn the knob ``paused``."""
+        if self.current is not None:
+            self.propose("paused", not self.current.snapshot.paused)
+
+    def action_undo(self) -> None:
+        """Take back the last change."""
+        if self.settings.read_only:
+            self.say(_READ_ONLY, "warning")
+            return
+        self._tell(self.feed.undo())
+        self.tick()
+
+    def action_window(self, by: int) -> None:
+        """Show a shorter or a longer stretch of time."""
+        place = WINDOWS.index(self.window_s) + by
+        self.window_s = WINDOWS[max(0, min(len(WINDOWS) - 1, place))]
+        if self.frozen_at is None:
+            self.tick()
+        else:
+            self.say("frozen: space lets go, then the stretch of time changes")
+
+    def action_next_theme(self) -> None:
+        """The next theme by name."""
+        names = sorted(self._themes)
+        place = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(place + 1) % len(names)]
+        self.say(f"theme: {self._themes[self.theme].title}")
+
+    def action_save_picture(self) -> None:
+        """Save the screen as SVG."""
+        folder = state_folder() / "pictures"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = self.save_screenshot(f"cuzk-top-{time.strftime('%Y%m%d-%H%M%S')}.svg", str(folder))
+        except OSError as error:
+            self.say(f"picture not saved: {folder}: {error.strerror}", "error")
+        else:
+            self.say(f"picture saved: {path}")
+
+    def action_leave(self) -> None:
+        """End the console; what proves is stopped after the terminal is restored."""
+        self.exit(return_code=0)
+
+    def on_knob_panel_proposed(self, event: KnobPanel.Proposed) -> None:
+        """The operator turned a knob."""
+        self.propose(event.name, event.value)
+
+    def on_knob_panel_refused(self, event: KnobPanel.Refused) -> None:
+        """A key in the knobs did nothing."""
+        self.say(event.reason, "warning")
+
+    async def on_key_bar_pressed(self, event: KeyBar.Pressed) -> None:
+        """A key in the last line was clicked."""
+        await self.run_action(event.action)
+
+    def propose(self, name: str, value: KnobValue) -> None:
+        """Ask the engine for a value, after asking back where the knob's risk says so."""
+        if self.settings.read_only:
+            self.say(_READ_ONLY, "warning")
+            return
+        spec = self.feed.specs[name]
+
+        def go(yes: bool | None) -> None:
+            if yes:
+                self._tell(self.feed.propose(name, value))
+            self.tick()
+
+        if spec.risk is Risk.CONFIRM:
+            self.push_screen(ConfirmScreen(f"{name} → {show(value, spec.zero or '')}?", f"This knob: {spec.help}."), go)
+        else:
+            go(True)
+
+    def _tell(self, receipt: Receipt) -> None:
+        change = receipt.change
+        if not receipt.accepted:
+            self.say(receipt.reason or "refused", "warning")
+        elif receipt.note:
+            self.say(receipt.note)
+        elif change is not None and change.why == "undo":
+            self.say(f"undone: {change.name} is {show(change.new)} again")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action of the registry that works everywhere, and each theme by name."""
+        for action in ACTIONS:
+            if action.scope is Scope.CONSOLE and action.id not in ("palette", "next-panel", "leave-panel"):
+                title = f"{action.label[0].upper()}{action.label[1:]}"
+
+                async def run(act: str = action.act) -> None:
+                    await self.run_action(act)
+
+                keys = f"{action.description}  ({action.shown})" if action.shown else action.description
+                yield SystemCommand(title, keys, run)
+        for name, file in sorted(self._themes.items()):
+
+            def choose(name: str = name) -> None:
+                self.theme = name
+
+            yield SystemCommand(f"Theme {file.title}", f"Use the theme {name}", choose)

@@ -1,0 +1,1 @@
+"""Feeds: where the console's picture comes from. Each yields events, samples or lines; none knows a widget."""

@@ -1,0 +1,53 @@
+"""What the application asks of a feed, be it the hosted engine, a daemon or a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from console.frame import Frame
+from prover.model import KnobValue
+from prover.pipeline.interfaces import Receipt
+from prover.pipeline.knobs import KnobSpec
+
+
+class Feed(Protocol):
+    """One source of frames and of log lines. Every call returns at once; all come from the interface's thread."""
+
+    @property
+    def specs(self) -> Mapping[str, KnobSpec]:
+        """The knobs that this feed knows."""
+
+    @property
+    def log_name(self) -> str:
+        """What the log pane shows, in a word or a file's name."""
+
+    @property
+    def log_problem(self) -> str | None:
+        """Why the log stands still, if it does."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the feed for good, if anything did."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine runs (before that, frames tell what it prepares)."""
+
+    def start(self) -> None:
+        """Start what it reads from, in threads of their own."""
+
+    def poll(self, window: float) -> Frame:
+        """The picture now, its lane over the last ``window`` seconds."""
+
+    def take_lines(self) -> list[str]:
+        """Log lines that came since the last call."""
+
+    def propose(self, name: str, value: KnobValue) -> Receipt:
+        """Ask for a knob's value."""
+
+    def undo(self) -> Receipt:
+        """Take back the last change."""
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop everything; whether all threads ended in time."""

@@ -1,0 +1,96 @@
+"""The frame: everything that one screenful shows, immutable, made by the feed loop and read by screens and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Snapshot
+from widgets.timegrid import LaneSegment, Marker
+
+
+@dataclass(frozen=True, slots=True)
+class FeedView:
+    """A source of the picture: how old its newest word is, and what is wrong with it, if anything is."""
+
+    name: str
+    age_s: float | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What the device does and why, as a sentence."""
+
+    state: DeviceState
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class GapCluster:
+    """Gaps of one cause and about one length (seconds): how many, their median, the least, the longest."""
+
+    cause: Cause
+    count: int
+    centre_s: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFrame:
+    """One device: its view, its use by each way of asking (0..1, ``None`` unknown), its lane and its gaps."""
+
+    view: DeviceView
+    headline: Headline
+    utilisation_by: Mapping[str, float | None] = field(default_factory=dict)
+    """``kernels``, ``sm``, ``driver``, ``lock``, ``timeline`` over the window."""
+    steady_utilisation: float | None = None
+    lane: tuple[LaneSegment, ...] = ()
+    samples: tuple[DeviceSample, ...] = ()
+    gaps_in_window: int = 0
+    clusters: tuple[GapCluster, ...] = ()
+    clusters_over_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What comes out: of the last minutes, and without ramp. ``None`` where nothing can be said yet."""
+
+    proofs_per_minute: float | None = None
+    trend: int = 0
+    """1 rising, -1 falling, 0 level or unknown, against the stretch before."""
+    seconds_per_proof: float | None = None
+    steady_utilisation: float | None = None
+    ceiling_proofs_per_minute: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence of the diagnosis and what kind it is (``""``, ``good``, ``warn``, ``bad``, ``label``)."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why the device is not busy. ``bottleneck`` is a gap cause, ``gpu`` or ``unknown``."""
+
+    bottleneck: str = "unknown"
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture. ``at`` is monotonic, ``wall`` seconds since 1970; ``window`` the seconds that the lane covers."""
+
+    at: float
+    wall: float
+    window: float
+    snapshot: Snapshot
+    devices: tuple[DeviceFrame, ...] = ()
+    throughput: Throughput = Throughput()
+    diagnosis: Diagnosis = Diagnosis()
+    markers: tuple[Marker, ...] = ()
+    feeds: tuple[FeedView, ...] = ()

@@ -1,0 +1,1 @@
+"""Screens: which panels there are, how tall each is, and which part of the frame goes to which."""

@@ -1,0 +1,80 @@
+"""The help: all keys and how to read the screen, made from the registry of actions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from console.actions import Scope, of
+from prover.model import Phase
+from widgets.glyphs import ASCII, PHASE_WORD, Glyphs, to_ascii
+
+_READING = (
+    ("lane", "one cell a stretch of time, filled from below by the share in which the device computed"),
+    ("gap", "what was missing for the longest part of the cell:"),
+    ("", "s starved: nothing synthesised    m starved: no memory    l waiting for the device's lock"),
+    ("", "c copying    w no worker free    i idle: nothing asked    p paused    x device lost"),
+    ("kernels", "share of the window in which a kernel (NTT, MSM) ran"),
+    ("lock", "share in which a worker held the device"),
+    ("steady", "use from first to last hand-over, start and end left out; ceiling: if it never waited"),
+    ("knobs", "the wanted value stands between the arrows; beside it who does not follow yet"),
+)
+
+
+def help_text(glyphs: Glyphs) -> str:
+    """The whole help as plain text."""
+    lines: list[str] = []
+    for scope in Scope:
+        lines.append(scope.value)
+        for action in of(scope):
+            key = action.shown or "(palette)"
+            lines.append(f"  {key:<10} {action.description}")
+        lines.append("")
+        if scope is Scope.KNOBS:
+            lines[-1:] = [
+                "  0-9        Type a number, enter sets it, esc drops it",
+                "  wheel      Turns the chosen knob",
+                "",
+            ]
+    lines.append("How to read it")
+    lines += [f"  {name:<10} {text}" for name, text in _READING]
+    shown = [phase for phase in Phase if phase not in (Phase.GPU, Phase.D2H)]
+    hatches = "   ".join(f"{glyphs.hatch[phase]} {PHASE_WORD[phase]}" for phase in shown)
+    lines.append(f"  bars       {hatches}")
+    text = "\n".join(lines)
+    return to_ascii(text) if glyphs is ASCII else text
+
+
+class HelpScreen(ModalScreen[None]):
+    """Keys and reading, over the screen that goes on living beneath."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,f1,q,enter", "dismiss", "close"),
+        Binding("down,j", "scroll(1)", "down", show=False),
+        Binding("up", "scroll(-1)", "up", show=False),
+    ]
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        """A box with text."""
+        with VerticalScroll(id="help-box"):
+            yield Static(Text(help_text(self._glyphs)), id="help-text", markup=False)
+
+    def on_mount(self) -> None:
+        """Say how to leave."""
+        box = self.query_one("#help-box")
+        box.border_title = "Help"
+        box.border_subtitle = "esc closes"
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll."""
+        self.query_one("#help-box").scroll_relative(y=lines, animate=False)

@@ -1,0 +1,218 @@
+"""From the frame to what each panel shows: words, units and roles. Pure functions; the panels know no frame."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from console.frame import DeviceFrame, Frame
+from prover.model import DeviceState, JobState, KnobView, StageView
+from prover.pipeline.knobs import KnobSpec, KnobType
+from widgets.device import DeviceData, Figure, GapFigure
+from widgets.figures import percent, rate, seconds, short_seconds, size, used_of
+from widgets.header import HeaderData
+from widgets.knobs import KnobRow, KnobsData
+from widgets.partitions import PartitionsData
+from widgets.pipeline import PipelineData, Stop
+from widgets.sentences import Sentence, SentencesData
+
+PANEL_KNOBS = (
+    "synthesis_lookahead",
+    "synthesis_concurrency",
+    "gpu_workers_per_device",
+    "gpu_lock",
+    "slot_size",
+    "paused",
+)
+"""The knobs that operators turn most come first; the others follow in the registry's order."""
+_LANDED_S = 8.0
+"""How long the panel says that a change has just come into force."""
+_NO_STAGE = StageView("", 0, 0, 0, None)
+
+
+def _share(value: float | None) -> str:
+    return percent(None if value is None else 100 * value)
+
+
+def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
+    """The first line."""
+    snapshot = frame.snapshot
+    parts = ["in-process", snapshot.workload or snapshot.circuit]
+    if frame.devices:
+        parts.append(frame.devices[0].view.name)
+    if snapshot.activity is not None:
+        state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
+    elif frame.devices:
+        state, sentence = frame.devices[0].headline.state, frame.devices[0].headline.sentence
+    else:
+        state, sentence = DeviceState.IDLE, "no device"
+    freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
+    clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
+    return HeaderData(" · ".join(part for part in parts if part), state, sentence, clock, freeze)
+
+
+def device(frame: Frame, one: DeviceFrame) -> DeviceData:
+    """The device panel."""
+    view = one.view
+    word = "GPU" if view.kind == "cuda" else "Device"
+    samples = tuple((sample.at, sample.cpu) for sample in one.samples if sample.cpu is not None)
+    newest = one.samples[-1] if one.samples else None
+    usage = percent(newest.cpu if newest is not None else None)
+    over = one.clusters_over_s
+    return DeviceData(
+        title=f"{word} {view.ordinal} · {view.name}",
+        note=f"CPU workers share the cores with synthesis · last {frame.window:.0f} s"
+        if view.kind == "host"
+        else f"last {frame.window:.0f} s",
+        now=frame.at,
+        window=frame.window,
+        figures=_figures(one),
+        usage_now=usage,
+        samples=samples,
+        lane=one.lane,
+        markers=frame.markers,
+        gaps_title=f"gaps, last {over / 60:.0f} min" if over >= 120 else f"gaps, last {over:.0f} s",
+        gaps=tuple(GapFigure(c.cause, _cluster_text(c.count, c.centre_s, c.low_s, c.high_s)) for c in one.clusters),
+        gaps_in_window=one.gaps_in_window,
+    )
+
+
+def _figures(one: DeviceFrame) -> tuple[Figure, ...]:
+    figures = [
+        Figure(name, _share(one.utilisation_by.get(name)))
+        for name in ("kernels", "lock", "timeline", "sm", "driver")
+        if one.utilisation_by.get(name) is not None or name == "kernels"
+    ]
+    newest = one.samples[-1] if one.samples else None
+    if newest is not None and newest.cpu is not None:
+        figures.append(Figure("cpu", percent(newest.cpu)))
+    if newest is not None and newest.memory_total is not None:
+        figures.append(Figure("memory", used_of(newest.memory_used, newest.memory_total)))
+    return tuple(figures)
+
+
+def _cluster_text(count: int, centre: float, low: float, high: float) -> str:
+    text = f"{count} × {seconds(centre)}"
+    low_text, high_text = short_seconds(low), short_seconds(high)
+    return text if low_text == high_text else f"{text} ({low_text}–{high_text})"
+
+
+def pipeline(frame: Frame) -> PipelineData:
+    """The pipeline panel."""
+    snapshot = frame.snapshot
+    stages = {stage.name: stage for stage in snapshot.stages}
+    synthesis, gpu = stages.get("synthesis", _NO_STAGE), stages.get("gpu", _NO_STAGE)
+    finalizing = stages.get("finalizing", _NO_STAGE)
+    in_flight = sum(job.state in (JobState.WAITING, JobState.RUNNING) for job in snapshot.jobs)
+    counters = snapshot.counters
+    word = "GPU" if any(one.view.kind == "cuda" for one in frame.devices) else "device"
+    capacity = gpu.capacity
+    stops = (
+        Stop("requests", "req", f"{in_flight}"),
+        Stop(
+            "synthesis",
+            "synth",
+            f"{synthesis.busy}/{synthesis.workers}",
+            f"busy, {synthesis.blocked} held" if synthesis.blocked else "busy",
+        ),
+        Stop(
+            f"{word} queue",
+            "queue",
+            f"{gpu.queued}/{capacity}" if capacity is not None else f"{gpu.queued}",
+            filled=gpu.queued,
+            capacity=capacity or 0,
+        ),
+        Stop(f"{word} workers", word.lower(), f"{gpu.busy}/{gpu.workers}", "busy"),
+        Stop("finalizing", "final", f"{finalizing.busy + finalizing.queued}"),
+        Stop("done", "done", f"{counters.jobs_done}", role="good" if counters.jobs_done else "value"),
+        Stop("failed", "failed", f"{counters.jobs_failed}", role="bad" if counters.jobs_failed else "value"),
+    )
+    return PipelineData(stops, _results(frame), _totals(frame))
+
+
+def _results(frame: Frame) -> tuple[Figure, ...]:
+    output = frame.throughput
+    arrow = {1: " ↗", -1: " ↘"}.get(output.trend, "  ")
+    return (
+        Figure("proofs/min", rate(output.proofs_per_minute) + arrow),
+        Figure("s/proof", rate(output.seconds_per_proof)),
+        Figure("steady use", _share(output.steady_utilisation)),
+        Figure("ceiling", f"{rate(output.ceiling_proofs_per_minute)} proofs/min"),
+    )
+
+
+def _totals(frame: Frame) -> tuple[Figure, ...]:
+    counters = frame.snapshot.counters
+    figures = [Figure("partitions verified", str(counters.proofs_verified))]
+    if counters.proofs_withheld:
+        figures.append(Figure("withheld", str(counters.proofs_withheld), "bad"))
+    if frame.snapshot.memory_used is not None:
+        figures.append(Figure("slots", size(frame.snapshot.memory_used)))
+    return tuple(figures)
+
+
+def partitions(frame: Frame) -> PartitionsData:
+    """The partitions panel: what runs, then what waits; the last ended job only when nothing else is there."""
+    jobs = frame.snapshot.jobs
+    live = tuple(job for job in jobs if job.state in (JobState.RUNNING, JobState.WAITING))
+    empty = "paused: nothing runs" if frame.snapshot.paused else "nothing asked yet"
+    if frame.snapshot.activity is not None:
+        empty = f"{frame.snapshot.activity} …"
+    return PartitionsData(frame.at, live or jobs[-1:], empty)
+
+
+def knobs(views: Sequence[KnobView], now: float, specs: Mapping[str, KnobSpec], read_only: bool) -> KnobsData:
+    """The knobs panel."""
+    by_name = {view.name: view for view in views}
+    order = [name for name in PANEL_KNOBS if name in by_name]
+    order += [name for name in by_name if name not in order and name in specs and specs[name].active]
+    rows = tuple(_knob_row(by_name[name], specs[name], now, read_only) for name in order if name in specs)
+    return KnobsData(rows, "read-only" if read_only else "")
+
+
+def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> KnobRow:
+    choices: tuple[bool | str, ...] = ()
+    if spec.type is KnobType.BOOL:
+        choices = (False, True)
+    elif spec.type is KnobType.CHOICE:
+        choices = spec.choices
+    status, role = _status(view, spec, now)
+    return KnobRow(
+        name=view.name,
+        value=view.wanted,
+        choices=choices,
+        minimum=spec.minimum or 0,
+        maximum=spec.maximum if spec.maximum is not None else 0,
+        step=spec.step,
+        zero=spec.zero or "",
+        status=status,
+        status_role=role,
+        hint=_hint(spec),
+        locked="read-only" if read_only else "",
+    )
+
+
+def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str]:
+    if view.lagging or view.in_force != view.wanted:
+        who = ", ".join(view.lagging[:2]) + (f" +{len(view.lagging) - 2}" if len(view.lagging) > 2 else "")
+        waits = f"waits for {who}" if who else f"from the {spec.effect.value}"
+        return f"still {spec.show(view.in_force)}, {waits}", "pending"
+    if view.landed is not None and view.changed is not None and now - view.landed < _LANDED_S:
+        return f"in force after {seconds(view.landed - view.changed)}", "good"
+    return "in force", "faint"
+
+
+def _hint(spec: KnobSpec) -> str:
+    when = "now" if spec.effect.value == "now" else f"from the {spec.effect.value}"
+    if spec.type is KnobType.INT:
+        return f"{spec.minimum} to {spec.maximum}, {when}"
+    return f"{' or '.join(spec.choices) or 'yes or no'}, {when}"
+
+
+def why(frame: Frame) -> SentencesData:
+    """The diagnosis in sentences."""
+    word = "GPU" if any(one.view.kind == "cuda" for one in frame.devices) else "device"
+    return SentencesData(
+        f"Why is the {word} not busy?",
+        tuple(Sentence(remark.text, remark.kind) for remark in frame.diagnosis.remarks),
+    )
