@@ -5,6 +5,7 @@
 
 #include "../params.cuh"
 #include "../portable.cuh"
+#include "modular_inverse.hpp"
 
 CZK_BEGIN
 
@@ -170,12 +171,11 @@ struct HostField {
     }
     return acc;
   }
-  // Fermat: this^(p-2); the inverse of zero is zero.
+  // By divsteps; the inverse of zero is zero.
   CZK_OUTLINED HostField inverse() const {
-    uint64_t e[N];
-    for (int i = 0; i < N; i++) e[i] = K.p[i];
-    e[0] -= 2;
-    return pow(e, N);
+    HostField o;
+    ModularInverse<P>::invert(v, o.v);  // 1/(x*R)
+    return o * r2() * r2();
   }
 };
 
