@@ -1,0 +1,267 @@
+"""The board: the engine's one lock, its clock and events, and the pictures of jobs and devices that anyone may read.
+
+Threads change the board in transactions, short and without any work in them. What a reader sees are references that
+are replaced whole, so a snapshot takes no lock and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from prover.model import (
+    DEVICE_PHASES,
+    Counters,
+    DeviceState,
+    DeviceView,
+    EventKind,
+    FieldValue,
+    JobView,
+    PartitionState,
+    Phase,
+    Span,
+)
+from prover.pipeline.device_lock import DeviceLock
+from prover.pipeline.events import EventLog, Ring
+from prover.pipeline.records import Job, Slot, Worker
+from prover.timeline import Occupancy, device_state
+
+if TYPE_CHECKING:
+    from prover.device.protocol import Device
+
+Clock = Callable[[], float]
+_DEVICE_PHASES = frozenset(DEVICE_PHASES)
+
+
+class DeviceRecord:
+    """A device, its lock, and the phases of the slots that are on it."""
+
+    def __init__(self, device: Device, board: Board) -> None:
+        self.device = device
+        self.ordinal = device.ordinal
+        self.lock = DeviceLock(board.lock, board.wait)
+        self.phases: dict[Slot, Phase] = {}
+        self.count_workers: Callable[[], int] = lambda: 0
+        self.view = DeviceView(
+            device.ordinal,
+            device.capability.kind,
+            device.name,
+            DeviceState.IDLE,
+            None,
+            board.clock(),
+            workers=0,
+            workers_busy=0,
+        )
+
+    def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:
+        """Replace the view if it is no longer true."""
+        occupancy = Occupancy.of(self.phases.values(), queued=queued, asked=asked, paused=paused)
+        state, cause = device_state(occupancy)
+        view, busy, holder = self.view, len(self.phases), self.lock.holder
+        if (view.state, view.cause) != (state, cause):
+            view = replace(view, state=state, cause=cause, since=now)
+        workers = self.count_workers()
+        if (view.workers, view.workers_busy, view.lock_holder) != (workers, busy, holder):
+            view = replace(view, workers=workers, workers_busy=busy, lock_holder=holder)
+        self.view = view
+
+
+class Transaction:
+    """Holds the lock; settles the board before it lets go, and delivers results after."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def __enter__(self) -> None:
+        self._board.lock.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self._board.settle()
+        finally:
+            deliveries, self._board.deliveries = self._board.deliveries, []
+            self._board.lock.release()
+        for deliver in deliveries:
+            deliver()
+
+
+class Board:
+    """Jobs, partitions and devices as they stand, and every change of them as an event."""
+
+    FINISHED = 8
+    """Ended jobs that stay in the picture."""
+
+    def __init__(self, clock: Clock, events: EventLog) -> None:
+        self.lock = threading.Lock()
+        self.clock = clock
+        self.events = events
+        self.ring: Ring = events.ring()
+        """For threads that are no workers; written with the lock held, hence by one at a time."""
+        self.transaction = Transaction(self)
+        self.deliveries: list[Callable[[], None]] = []
+        """What to call once the lock is free: results go to callers, whose code must not run under it."""
+        self.on_settle: Callable[[], None] = lambda: None
+        self.jobs: tuple[Job, ...] = ()
+        """Waiting and running, oldest first."""
+        self.finished: tuple[JobView, ...] = ()
+        self.devices: dict[int, DeviceRecord] = {}
+        self.counters = Counters()
+        self.paused = False
+        self.queued = 0
+        """Slots in the phase ``queued`` whose job lives."""
+        self.asked = 0
+        """Partitions of living jobs that are not synthesised yet."""
+
+    def settle(self) -> None:
+        """Bring the pictures of the devices and the knobs up to date."""
+        now = self.clock()
+        for record in self.devices.values():
+            record.refresh(self.queued > 0, self.asked > 0, self.paused, now)
+        self.on_settle()
+
+    def wait(self, condition: threading.Condition) -> None:
+        """Wait within a transaction; what was changed before is settled first."""
+        self.settle()
+        condition.wait()
+
+    def announce(
+        self,
+        kind: EventKind,
+        now: float,
+        worker: Worker | None = None,
+        *,
+        job: Job | None = None,
+        partitions: tuple[int, ...] = (),
+        phase: Phase | None = None,
+        device: int | None = None,
+        fields: Mapping[str, FieldValue] | None = None,
+    ) -> None:
+        """An event of this moment."""
+        self.events.emit(
+            self.ring if worker is None else worker.ring,
+            kind,
+            now,
+            job=None if job is None else job.id,
+            partitions=partitions,
+            phase=phase,
+            device=device,
+            worker=None if worker is None else worker.name,
+            fields=fields or {},
+        )
+
+    def first_run(self, what: str, start: float, end: float) -> None:
+        """A cost that is paid once (keys loaded, kernels compiled): apart, so that it enters no average."""
+        self.events.emit(self.ring, EventKind.FIRST_RUN, end, start=start, fields={"what": what})
+
+    def turn(
+        self,
+        slot: Slot,
+        phase: Phase | None,
+        now: float,
+        worker: Worker | None = None,
+        *,
+        ok: bool = True,
+        locked: bool = False,
+        fields: Mapping[str, FieldValue] | None = None,
+    ) -> None:
+        """End the phase of a slot, if it is in one, and begin the next, if there is one, at the same instant.
+
+        ``fields`` belong to the phase that ends; ``ok`` is False where it did not do its work.
+        """
+        span = self._end_phase(slot, now, worker, ok, fields or {})
+        slot.phase, slot.began, slot.locked = phase, now, locked
+        if phase is not None:
+            slot.worker = None if worker is None else worker.name
+            if slot.device is not None and phase in _DEVICE_PHASES:
+                self.devices[slot.device].phases[slot] = phase
+            if phase is Phase.QUEUED:
+                self.queued += 1
+            device = slot.device if phase in _DEVICE_PHASES else None
+            self.announce(
+                EventKind.PHASE_BEGAN,
+                now,
+                worker,
+                job=slot.job,
+                partitions=slot.partitions,
+                phase=phase,
+                device=device,
+            )
+        self._show(slot, span, phase, now)
+
+    def _end_phase(
+        self, slot: Slot, now: float, worker: Worker | None, ok: bool, fields: Mapping[str, FieldValue]
+    ) -> Span | None:
+        phase = slot.phase
+        if phase is None:
+            return None
+        on_device = phase in _DEVICE_PHASES
+        if on_device and slot.device is not None:
+            self.devices[slot.device].phases.pop(slot, None)
+        if phase is Phase.QUEUED:
+            self.queued -= 1
+        extra: dict[str, FieldValue] = dict(fields)
+        if slot.locked:
+            extra["locked"] = True
+        if not ok:
+            extra["ok"] = False
+        device = slot.device if on_device else None
+        who = worker.name if worker is not None else slot.worker
+        span = Span(phase, slot.began, now, slot.job.id, slot.partitions, device, who)
+        self.events.emit(
+            self.ring if worker is None else worker.ring,
+            EventKind.SPAN,
+            now,
+            job=slot.job.id,
+            partitions=slot.partitions,
+            phase=phase,
+            start=slot.began,
+            device=device,
+            worker=who,
+            fields=extra,
+        )
+        return span
+
+    def _show(self, slot: Slot, span: Span | None, phase: Phase | None, now: float) -> None:
+        """Bring the slot's partitions up to date, unless their job has ended: then its picture stands."""
+        if slot.job.over:
+            return
+        for index in slot.partitions:
+            view = slot.job.views[index]
+            slot.job.views[index] = replace(
+                view,
+                state=view.state if phase is None else PartitionState(phase.value),
+                spans=view.spans if span is None else (*view.spans, span),
+                phase_began=None if phase is None else now,
+                device=view.device if slot.device is None else slot.device,
+            )
+
+    def mark(self, job: Job, partitions: tuple[int, ...], state: PartitionState, error: str | None = None) -> None:
+        """Set the final (or pending) state of partitions."""
+        for index in partitions:
+            job.views[index] = replace(job.views[index], state=state, phase_began=None, error=error)
+
+    def count(self, **increments: int) -> None:
+        """Add to the counters."""
+        counters = self.counters
+        self.counters = replace(counters, **{name: getattr(counters, name) + by for name, by in increments.items()})
+
+    def add_job(self, job: Job) -> None:
+        """Take a job into the picture."""
+        self.jobs = (*self.jobs, job)
+        self.asked += job.unsynthesised
+
+    def retire_job(self, job: Job) -> None:
+        """Move an ended job to the finished ones."""
+        self.jobs = tuple(other for other in self.jobs if other is not job)
+        self.finished = (*self.finished, job.view())[-self.FINISHED :]
+        self.asked -= job.unsynthesised
+        job.unsynthesised = 0
+
+    def synthesised(self, job: Job, partitions: int) -> None:
+        """So many partitions of a living job wait for synthesis no more (negative: they wait again)."""
+        if not job.over:
+            job.unsynthesised -= partitions
+            self.asked -= partitions

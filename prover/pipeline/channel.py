@@ -1,0 +1,149 @@
+"""The bounded channel between synthesis and the GPU workers.
+
+It holds ``capacity`` finished slots. A synthesiser that finishes when it is full keeps its slot in hand (not counted as
+queued) and stays in ``put``; with capacity 0 a slot only ever passes from hand to hand. Whoever takes gets the oldest
+slot of all, queued or in hand. The capacity changes at any time: growing takes slots in at once, shrinking waits for
+the queue to drain.
+
+Every method is called with the engine's lock held; waiting lets go of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+Key = tuple[int, int]
+Wait = Callable[[threading.Condition], None]
+
+
+@dataclass(order=True, slots=True)
+class _Queued(Generic[T]):
+    key: Key
+    item: T = field(compare=False)
+
+
+@dataclass(eq=False, slots=True)
+class _Offer(Generic[T]):
+    """A finished slot in the hand of its synthesiser."""
+
+    key: Key
+    item: T
+    condition: threading.Condition
+    accepted: bool | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Claim(Generic[T]):
+    """A worker that waits."""
+
+    condition: threading.Condition
+    item: T | None = None
+
+
+class Channel(Generic[T]):
+    """Slots on their way to the workers. Keys order them: lower is older."""
+
+    def __init__(self, lock: threading.Lock, capacity: int, wait: Wait) -> None:
+        self._lock = lock
+        self._wait = wait
+        self._capacity = capacity
+        self._open = True
+        self._queue: list[_Queued[T]] = []
+        self._offers: list[_Offer[T]] = []
+        self._claims: deque[_Claim[T]] = deque()
+
+    @property
+    def capacity(self) -> int:
+        """How many finished slots it holds."""
+        return self._capacity
+
+    @property
+    def queued(self) -> int:
+        """How many it holds now."""
+        return len(self._queue)
+
+    @property
+    def held(self) -> int:
+        """Synthesisers that wait with a finished slot in hand."""
+        return len(self._offers)
+
+    @property
+    def waiting(self) -> int:
+        """Workers that wait for a slot."""
+        return len(self._claims)
+
+    def put(self, item: T, key: Key) -> bool:
+        """Hand a finished slot over; waits while the channel is full. False if it was withdrawn meanwhile."""
+        offer = _Offer(key, item, threading.Condition(self._lock))
+        self._offers.append(offer)
+        self._match()
+        while offer.accepted is None:
+            self._wait(offer.condition)
+        return offer.accepted
+
+    def take(self, leave: Callable[[], bool]) -> T | None:
+        """The oldest slot, waiting for one; None as soon as ``leave()`` says so (asked before each wait)."""
+        while not leave():
+            claim: _Claim[T] = _Claim(threading.Condition(self._lock))
+            self._claims.append(claim)
+            self._match()
+            if claim.item is None:
+                self._wait(claim.condition)
+            if claim.item is not None:
+                return claim.item
+            self._claims.remove(claim)
+        return None
+
+    def resize(self, capacity: int) -> None:
+        """Hold this many from now on."""
+        self._capacity = capacity
+        self._match()
+
+    def set_open(self, open_: bool) -> None:
+        """A closed channel gives nothing out."""
+        self._open = open_
+        self._match()
+
+    def wake(self) -> None:
+        """Let every waiting worker ask ``leave()`` again."""
+        for claim in self._claims:
+            claim.condition.notify()
+
+    def withdraw(self, doomed: Callable[[T], bool]) -> list[T]:
+        """Take slots out for good. Returns the queued ones; ``put`` of those in hand returns False."""
+        gone = [entry.item for entry in self._queue if doomed(entry.item)]
+        self._queue = [entry for entry in self._queue if not doomed(entry.item)]
+        heapify(self._queue)
+        for offer in [offer for offer in self._offers if doomed(offer.item)]:
+            self._settle(offer, False)
+        self._match()
+        return gone
+
+    def _match(self) -> None:
+        """Bring slots and workers together, then fill the queue from the hands, oldest first."""
+        while self._open and self._claims and (self._queue or self._offers):
+            claim = self._claims.popleft()
+            claim.item = self._pop_oldest()
+            claim.condition.notify()
+        while self._offers and len(self._queue) < self._capacity:
+            offer = min(self._offers, key=lambda offer: offer.key)
+            heappush(self._queue, _Queued(offer.key, offer.item))
+            self._settle(offer, True)
+
+    def _pop_oldest(self) -> T:
+        offer = min(self._offers, key=lambda offer: offer.key, default=None)
+        if offer is None or (self._queue and self._queue[0].key < offer.key):
+            return heappop(self._queue).item
+        self._settle(offer, True)
+        return offer.item
+
+    def _settle(self, offer: _Offer[T], accepted: bool) -> None:
+        self._offers.remove(offer)
+        offer.accepted = accepted
+        offer.condition.notify()

@@ -1,0 +1,363 @@
+"""The engine: jobs in, verified proofs out, knobs turned while it runs.
+
+It owns no algorithm of its own: ``Line`` says what flows where, the stages do the work, ``WorkerPool`` and ``Steward``
+keep the threads, ``KnobBook`` the knobs. This module wires them, and answers the console.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from prover.errors import InputError
+from prover.model import DeviceView, Event, EventKind, Snapshot, StageView
+from prover.pipeline.board import Board, Clock, DeviceRecord
+from prover.pipeline.events import EventLog
+from prover.pipeline.finalizer import FinalizerStage
+from prover.pipeline.gpu_worker import GpuStage
+from prover.pipeline.interfaces import (
+    Cancelled,
+    CancelToken,
+    Change,
+    JobRequest,
+    JobResult,
+    Progress,
+    Receipt,
+    Workload,
+)
+from prover.pipeline.knobs import KnobSet, available_cores
+from prover.pipeline.line import Line
+from prover.pipeline.records import EngineStopped, one_line
+from prover.pipeline.synthesis import SynthesisStage
+from prover.pipeline.workers import Steward, WorkerPool
+
+if TYPE_CHECKING:
+    from prover.device.protocol import Device
+
+Loader = Callable[[Progress, CancelToken], Workload]
+"""Makes the workload ready (circuit, keys), telling how far it is. Runs on a thread of its own."""
+
+FINALIZERS = 2
+
+
+class Engine:
+    """A proving pipeline (``EngineControl``). Thread-safe; ``snapshot`` and ``events`` take no lock.
+
+    ``workload`` may be a ready one, or a loader that ``start`` runs while jobs already queue.
+    """
+
+    def __init__(
+        self,
+        workload: Workload | Loader,
+        devices: Sequence[Device],
+        knobs: KnobSet | None = None,
+        *,
+        clock: Clock = time.monotonic,
+        cores: int | None = None,
+        ring_capacity: int = 8192,
+    ) -> None:
+        start = knobs if knobs is not None else KnobSet()
+        self._board = Board(clock, EventLog(ring_capacity))
+        self._line = Line(self._board, start, self._laggards)
+        self._board.on_settle = self._line.book.settle
+        self._synthesis = SynthesisStage(self._line)
+        self._finalizer = FinalizerStage(self._line)
+        self._gpu: list[GpuStage] = []
+        for device in devices:
+            record = DeviceRecord(device, self._board)
+            self._board.devices[record.ordinal] = record
+            self._gpu.append(GpuStage(self._line, record, cores or available_cores()))
+        pools = [self._synthesis.pool, *(stage.pool for stage in self._gpu), self._finalizer.pool]
+        self._pools = pools
+        self._steward = Steward(pools, self._board)
+        self._line.wake_synthesis = self._synthesis.pool.bell.notify_all
+        self._line.wake_finalizers = self._finalizer.pool.bell.notify
+        self._drained = threading.Condition(self._board.lock)
+        self._line.on_idle = self._drained.notify_all
+        self._loader: Loader | None = None
+        self._loading: threading.Thread | None = None
+        self._load_token = CancelToken()
+        self._activity: str | None = None
+        if callable(workload):
+            self._loader = workload
+            self._activity = "loading"
+        else:
+            self._line.workload = workload
+        self._started: float = clock()
+        self._state = "new"
+        self._stopped = threading.Event()
+
+    # -- control ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the workers. Idempotent; an engine that was stopped cannot start again (``EngineStopped``)."""
+        with self._board.transaction:
+            if self._state == "running":
+                return
+            if self._state != "new":
+                raise EngineStopped("the engine was stopped", "", "make a new one")
+            self._state = "running"
+            self._started = self._board.clock()
+            knobs = self._line.book.current
+            fields = {
+                "devices": len(self._gpu),
+                "gpu_workers_per_device": knobs.integer("gpu_workers_per_device"),
+                "paused": knobs.flag("paused"),
+                "generation": knobs.generation,
+            }
+            self._board.announce(EventKind.ENGINE_STARTED, self._started, fields=fields)
+            self._finalizer.pool.target = FINALIZERS
+            self._follow_knobs()
+            if self._loader is not None:
+                self._loading = threading.Thread(target=self._load, name="loader", daemon=True)
+        self._steward.start()
+        if self._loading is not None:
+            self._loading.start()
+
+    def submit(self, request: JobRequest) -> Future[JobResult]:
+        """Queue a job. The future fails with the job's one-line cause, and cannot be cancelled: use ``cancel``.
+
+        Raises ``EngineStopped`` where no job is taken any more, ``InputError`` for an unusable request.
+        """
+        if request.partitions < 1:
+            raise InputError("a job has at least one partition", request.id or "", f"not {request.partitions}")
+        with self._board.transaction:
+            return self._line.submit(request)
+
+    def cancel(self, job: str) -> bool:
+        """Cancel a job or what is left of it; False if it is unknown or ended."""
+        with self._board.transaction:
+            return self._line.cancel(job)
+
+    def propose(self, change: Change) -> Receipt:
+        """Change a knob, or say in one line why not. Never waits for a worker."""
+        with self._board.transaction:
+            receipt = self._line.book.propose(change)
+            self._follow_knobs()
+            return receipt
+
+    def undo(self, who: str = "operator") -> Receipt:
+        """Propose back the latest accepted change that is neither an undo nor undone."""
+        with self._board.transaction:
+            receipt = self._line.book.undo(who)
+            self._follow_knobs()
+            return receipt
+
+    def stop(self, drain_timeout_s: float | None = 0.0) -> None:
+        """Stop: slots that were begun may end for at most this long (None: the knob ``drain_timeout_s``), then all
+        jobs are cancelled. Returns when every thread is over; a second caller waits for the first.
+        """
+        with self._board.transaction:
+            if self._state == "new":
+                self._state = "stopped"
+                self._line.closed = "the engine is stopped"
+                self._line.cancel_all("the engine stops")
+                self._stopped.set()
+                return
+            first = self._state == "running"
+            if first:
+                self._state = "stopping"
+                self._line.closed = "the engine stops"
+                self._line.draining = True
+                self._line.channel.set_open(True)  # slots that were begun may end even while paused
+                if drain_timeout_s is None:
+                    drain_timeout_s = self._line.book.current.integer("drain_timeout_s")
+                self._drain(drain_timeout_s)
+        if not first:
+            self._stopped.wait()
+            return
+        self._close()
+
+    # -- views --------------------------------------------------------------------------------------------------------
+
+    @property
+    def knobs(self) -> KnobSet:
+        """The wanted values now."""
+        return self._line.book.current
+
+    @property
+    def event_log(self) -> EventLog:
+        """The event log, for readers that want to be woken."""
+        return self._board.events
+
+    @property
+    def most_slots_alive(self) -> int:
+        """The most slots that ever held memory at once."""
+        return self._line.most_alive
+
+    def events(self, since: int) -> Sequence[Event]:
+        """Events with ``seq > since``, oldest first, as far back as the rings hold. Takes no lock."""
+        return self._board.events.since(since)
+
+    def snapshot(self) -> Snapshot:
+        """The picture now. Takes no lock and waits for nobody."""
+        board, workload, book = self._board, self._line.workload, self._line.book
+        last_seq = board.events.last_seq
+        knobs = book.current
+        finished = board.finished
+        living = tuple(job.view() for job in board.jobs)
+        ids = {job.id for job in living}
+        return Snapshot(
+            at=board.clock(),
+            started=self._started,
+            last_seq=last_seq,
+            circuit=workload.circuit if workload is not None else "",
+            workload=workload.name if workload is not None else "",
+            paused=board.paused,
+            jobs=(*living, *(job for job in finished if job.id not in ids)),
+            stages=self._stages(knobs),
+            devices=tuple(record.view for record in board.devices.values()),
+            knobs=book.views,
+            knob_generation=knobs.generation,
+            counters=board.counters,
+            activity=self._activity,
+        )
+
+    def device_views(self) -> tuple[DeviceView, ...]:
+        """The devices as they stand."""
+        return tuple(record.view for record in self._board.devices.values())
+
+    def _stages(self, knobs: KnobSet) -> tuple[StageView, ...]:
+        line = self._line
+        synthesis, finalizing = self._synthesis.pool, self._finalizer.pool
+        gpu_members = [worker for stage in self._gpu for worker in stage.pool.members]
+        return (
+            StageView(
+                "synthesis",
+                len(synthesis.members),
+                len(synthesis.busy()),
+                line.scheduler.waiting_slots(knobs.integer("slot_size")),
+                None,
+                blocked=line.channel.held,
+            ),
+            StageView(
+                "gpu",
+                len(gpu_members),
+                sum(worker.slot is not None for worker in gpu_members),
+                line.channel.queued,
+                line.channel.capacity,
+            ),
+            StageView("finalizing", len(finalizing.members), len(finalizing.busy()), line.pending, None),
+        )
+
+    # -- knobs --------------------------------------------------------------------------------------------------------
+
+    def _follow_knobs(self) -> None:
+        """Bring channel, pools and gates to the wanted values. Workers read theirs at their next hand-over."""
+        knobs, line, board = self._line.book.current, self._line, self._board
+        board.paused = knobs.flag("paused")
+        if not line.draining:
+            line.channel.set_open(not board.paused)
+        line.channel.resize(knobs.integer("synthesis_lookahead"))
+        if self._state != "running":
+            return
+        self._synthesis.pool.target = knobs.synthesisers
+        for stage in self._gpu:
+            stage.pool.target = knobs.integer("gpu_workers_per_device")
+        self._wake()
+
+    def _wake(self) -> None:
+        for pool in self._pools:
+            pool.bell.notify_all()
+        self._line.channel.wake()
+        self._steward.prod()
+
+    def _laggards(self, name: str, knobs: KnobSet) -> tuple[str, ...]:
+        """Who does not follow the wanted value of a knob yet."""
+        if self._state != "running":
+            return ()
+        if name == "synthesis_lookahead":
+            queued = self._line.channel.queued
+            return (f"queue {queued}",) if queued > self._line.channel.capacity else ()
+        if name in ("synthesis_concurrency", "max_parallel_synthesis"):
+            return _sizes([self._synthesis.pool])
+        if name == "gpu_workers_per_device":
+            return _sizes([stage.pool for stage in self._gpu])
+        if name == "slot_size":
+            wanted = knobs[name]
+            running = [job for job in self._board.jobs if job.cut_under is not None]
+            return tuple(f"job {job.id}" for job in running if job.cut_under != wanted)
+        readers = self._readers(name)
+        if name == "paused":
+            return tuple(worker.name for pool in readers for worker in pool.busy()) if knobs.flag(name) else ()
+        return tuple(
+            worker.name
+            for pool in readers
+            for worker in pool.busy()
+            if worker.knobs is not None and worker.knobs[name] != knobs[name]
+        )
+
+    def _readers(self, name: str) -> list[WorkerPool]:
+        """The pools whose workers read a knob at their hand-over points."""
+        gpu = [stage.pool for stage in self._gpu]
+        return {
+            "gpu_lock": gpu,
+            "gpu_threads": gpu,
+            "threads": [self._synthesis.pool],
+            "self_check": [self._finalizer.pool],
+            "paused": [self._synthesis.pool, *gpu],
+        }.get(name, [])
+
+    # -- start and stop -----------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Make the workload ready; jobs that came meanwhile begin."""
+        assert self._loader is not None
+        began = self._board.clock()
+
+        def progress(what: str, share: float | None) -> None:
+            self._activity = what if share is None else f"{what} {share:.0%}"
+
+        try:
+            workload = self._loader(progress, self._load_token)
+        except Cancelled:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever a loader raises is told to every job
+            cause = one_line(error)
+            self._activity = f"cannot prove: {cause}"
+            with self._board.transaction:
+                self._line.closed = cause
+                self._line.cancel_all(cause)
+            return
+        self._activity = None
+        now = self._board.clock()
+        with self._board.transaction:
+            self._line.workload = workload
+            self._board.first_run("load", began, now)
+            self._line.wake_synthesis()
+
+    def _drain(self, timeout_s: float) -> None:
+        """Wait, within a transaction, until nothing that was begun is under way."""
+        deadline = time.monotonic() + timeout_s
+        while self._line.under_way:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            self._board.settle()
+            self._drained.wait(left)
+
+    def _close(self) -> None:
+        """Cancel what is left, let every thread end, and wait for them."""
+        self._load_token.cancel()
+        with self._board.transaction:
+            self._line.cancel_all("the engine stops")
+            for pool in self._pools:
+                pool.target = 0
+            self._wake()
+            self._steward.close()
+        self._steward.join()
+        if self._loading is not None and self._loading is not threading.current_thread():
+            self._loading.join()
+        with self._board.transaction:
+            self._state = "stopped"
+            self._board.announce(EventKind.ENGINE_STOPPED, self._board.clock())
+        self._stopped.set()
+
+
+def _sizes(pools: list[WorkerPool]) -> tuple[str, ...]:
+    return tuple(
+        f"{pool.name} {len(pool.members)} of {pool.target}" for pool in pools if len(pool.members) != pool.target
+    )

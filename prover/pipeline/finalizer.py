@@ -1,0 +1,74 @@
+"""Finalizers: assemble a slot's proofs, verify them, deliver. Off the GPU's critical path.
+
+A proof that does not verify is never delivered: the slot is made again once, then its job fails. The time in phase
+``finalizing`` begins when the slot leaves its device, so it holds the wait for a finalizer too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prover.pipeline.interfaces import Workload
+from prover.pipeline.line import Line
+from prover.pipeline.records import Slot, Worker
+from prover.pipeline.workers import WorkerPool
+
+
+class FinalizerStage:
+    """What a finalizer does."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.pool = WorkerPool("finalizing", "finalizer", self, line.board)
+
+    def work(self, worker: Worker) -> None:
+        """Until the pool lets the worker go."""
+        while (item := self._next(worker)) is not None:
+            slot, pending = item
+            self._finish(worker, slot, pending)
+            del slot, pending, item  # hold no proof's memory while waiting for the next
+
+    def abandon(self, worker: Worker, cause: str) -> None:
+        """Fail the slot of a worker that died."""
+        if worker.slot is not None and not worker.slot.ended:
+            self._line.fail(worker.slot, f"the worker died: {cause}", self._line.board.clock(), worker)
+
+    def _next(self, worker: Worker) -> tuple[Slot, Any] | None:
+        board = self._line.board
+        with board.transaction:
+            while not self.pool.leaves(worker):
+                item = self._line.next_pending()
+                if item is not None:
+                    self._line.take_over(worker, item[0])
+                    return item
+                board.wait(self.pool.bell)
+        return None
+
+    def _finish(self, worker: Worker, slot: Slot, pending: Any) -> None:
+        line, clock = self._line, self._line.board.clock
+        workload, knobs = line.workload, worker.knobs
+        assert workload is not None and knobs is not None
+        check = knobs.flag("self_check")
+        try:
+            proofs = _assemble(workload, slot, pending)
+            good = not check or workload.verify(slot.job.request.inputs, slot.partitions, proofs)
+        except Exception as error:  # noqa: BLE001 - whatever a workload raises is its job's failure, not the engine's
+            now = clock()
+            with line.board.transaction:
+                line.fail(slot, error, now, worker)
+                line.rest(worker)
+            return
+        now = clock()
+        with line.board.transaction:
+            if good:
+                line.deliver(slot, proofs, check, now, worker)
+            else:
+                line.withhold(slot, now, worker)
+            line.rest(worker)
+
+
+def _assemble(workload: Workload, slot: Slot, pending: Any) -> list[bytes]:
+    proofs = workload.finish(pending)
+    if len(proofs) != len(slot.partitions):
+        raise RuntimeError(f"{len(proofs)} proofs for {len(slot.partitions)} partitions")
+    return proofs

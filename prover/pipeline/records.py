@@ -1,0 +1,147 @@
+"""What the engine keeps of a job, a slot and a worker while they live. Changed only with the engine's lock held."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from prover.errors import AnswerIsNo, InputError, ProverError
+from prover.model import JobState, JobView, PartitionState, PartitionView, Phase
+from prover.pipeline.channel import Key
+from prover.pipeline.events import Ring
+from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult
+from prover.pipeline.knobs import KnobSet
+
+
+class JobFailed(AnswerIsNo):
+    """A job ended without its proof."""
+
+
+class JobCancelled(AnswerIsNo):
+    """A job was cancelled, or the engine stopped before it ended."""
+
+
+class EngineStopped(ProverError):
+    """The engine takes no more jobs."""
+
+
+class DuplicateJob(InputError):
+    """A job of that id is alive."""
+
+
+class Status(NamedTuple):
+    """A job's state; one reference, replaced whole, so that it can be read without the lock."""
+
+    state: JobState
+    started: float | None = None
+    ended: float | None = None
+    error: str | None = None
+
+
+OVER = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A proof request on its way."""
+
+    seq: int
+    """Age: lower is older."""
+    id: str
+    circuit: str
+    request: JobRequest
+    future: Future[JobResult]
+    submitted: float
+    views: list[PartitionView]
+    proofs: list[bytes | None]
+    unsynthesised: int
+    """Partitions that wait for synthesis or are in it."""
+    token: CancelToken = field(default_factory=CancelToken)
+    status: Status = field(default_factory=lambda: Status(JobState.WAITING))
+    slot_size: int = 1
+    """Partitions a slot, as the job was cut."""
+    cut_under: int | None = None
+    """The value of the knob ``slot_size`` under which it was cut."""
+    verified: bool = True
+
+    @classmethod
+    def accept(cls, seq: int, job_id: str, circuit: str, request: JobRequest, now: float) -> Job:
+        """A new job with all partitions pending."""
+        count = request.partitions
+        views = [PartitionView(index, PartitionState.PENDING) for index in range(count)]
+        return cls(seq, job_id, circuit, request, Future(), now, views, [None] * count, count)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.status.state in OVER
+
+    def view(self) -> JobView:
+        """The job as it stands. Needs no lock: the status is read first, so partitions are never behind it."""
+        status = self.status
+        return JobView(
+            self.id,
+            self.circuit,
+            status.state,
+            self.submitted,
+            status.started,
+            status.ended,
+            self.slot_size,
+            tuple(self.views),
+            status.error,
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """Partitions of one job that flow together."""
+
+    job: Job
+    partitions: tuple[int, ...]
+    attempt: int = 0
+    synthesis: Any = None
+    """What synthesis made, until the device has taken it over."""
+    phase: Phase | None = None
+    began: float = 0.0
+    locked: bool = False
+    """Whether the phase under way runs under the device's lock."""
+    device: int | None = None
+    worker: str | None = None
+    alive: bool = True
+    """Whether it holds memory of a partition: from the start of its synthesis to its release from the device."""
+    ended: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Age: lower is older."""
+        return (self.job.seq, self.partitions[0])
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """A thread of a stage. Its name may pass to a successor: nothing is keyed by it alone."""
+
+    name: str
+    stage: str
+    index: int
+    ring: Ring
+    device: int | None = None
+    thread: threading.Thread | None = None
+    slot: Slot | None = None
+    blocked: bool = False
+    """Holds a finished slot because the channel is full."""
+    knobs: KnobSet | None = None
+    """The set that its slot is made under; None between slots."""
+    seen: int = -1
+    """The latest generation that it took over."""
+    leaving: bool = False
+
+
+def one_line(error: BaseException) -> str:
+    """The cause of a failure, in one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, ProverError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,58 @@
+"""Synthesis: workers that make witness and a, b, c of one slot after another."""
+
+from __future__ import annotations
+
+from prover.pipeline.interfaces import Cancelled
+from prover.pipeline.line import Line
+from prover.pipeline.records import Slot, Worker
+from prover.pipeline.workers import WorkerPool
+
+
+class SynthesisStage:
+    """What a synthesiser does: take the next slot, make it, hand it over (or keep it while the channel is full)."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.pool = WorkerPool("synthesis", "synthesis", self, line.board)
+
+    def work(self, worker: Worker) -> None:
+        """Until the pool lets the worker go."""
+        while (slot := self._next(worker)) is not None:
+            self._synthesise(worker, slot)
+
+    def abandon(self, worker: Worker, cause: str) -> None:
+        """Fail the slot of a worker that died."""
+        if worker.slot is not None and not worker.slot.ended:
+            self._line.fail(worker.slot, f"the worker died: {cause}", self._line.board.clock(), worker)
+
+    def _next(self, worker: Worker) -> Slot | None:
+        board = self._line.board
+        with board.transaction:
+            while not self.pool.leaves(worker):
+                slot = self._line.begin(worker)
+                if slot is not None:
+                    return slot
+                board.wait(self.pool.bell)
+        return None
+
+    def _synthesise(self, worker: Worker, slot: Slot) -> None:
+        line, clock = self._line, self._line.board.clock
+        workload, knobs, job = line.workload, worker.knobs, slot.job
+        assert workload is not None and knobs is not None  # begin() gives a slot under neither's absence
+        try:
+            synthesis = workload.synthesize(job.request.inputs, slot.partitions, knobs.synthesis_threads, job.token)
+        except Cancelled:
+            now = clock()
+            with line.board.transaction:
+                line.drop(slot, now, worker)
+                line.rest(worker)
+        except Exception as error:  # noqa: BLE001 - whatever a workload raises is its job's failure, not the engine's
+            now = clock()
+            with line.board.transaction:
+                line.fail(slot, error, now, worker)
+                line.rest(worker)
+        else:
+            now = clock()
+            with line.board.transaction:
+                line.queue(slot, synthesis, now, worker)
+                line.rest(worker)
