@@ -36,7 +36,8 @@ Fp12<typename Curve::Tower> hard_part_bls(const Fp12<typename Curve::Tower>& f) 
 }
 
 // m = 2x(6x^2 + 3x + 1): the hard part times m is, with a = 12x^3 + 6x^2 + 6x and b = a - 2x,
-// (a + 6x^2 + 1) + b p + a p^2 + (b - 1) p^3 (Fuentes-Castaneda, Knapp, Rodriguez-Henriquez, Faster hashing to G2, 2011).
+// (a + 6x^2 + 1) + b p + a p^2 + (b - 1) p^3 (Fuentes-Castaneda, Knapp, Rodriguez-Henriquez, Faster hashing to G2,
+// 2011).
 template <class Curve>
 Fp12<typename Curve::Tower> hard_part_bn(const Fp12<typename Curve::Tower>& f) {
   auto power_x = [](const auto& g) { return cyclotomic_power(g, Curve::kX, Curve::kNegative); };

@@ -13,8 +13,8 @@
 
 CZK_BEGIN
 
-// How the twist maps to the curve. D: (x w^2, y w^3). M: (x / w^2, y / w^3); lines are then multiplied by w^3, which the
-// final exponentiation takes to 1 as it does every factor of a proper subfield.
+// How the twist maps to the curve. D: (x w^2, y w^3). M: (x / w^2, y / w^3); lines are then multiplied by w^3, which
+// the final exponentiation takes to 1 as it does every factor of a proper subfield.
 enum class Twist { kD, kM };
 
 // The signed digits of a number in non-adjacent form, below the leading one, most significant first.
@@ -29,8 +29,7 @@ constexpr SignedDigits<128> non_adjacent_form(unsigned __int128 n) {
   for (; n != 0; n >>= 1, count++)
     if (n & 1) {
       low_first[count] = n & 2 ? -1 : 1;
-      if (n & 2) n += 1;
-      else n -= 1;
+      n = n & 2 ? n + 1 : n - 1;
     }
   SignedDigits<128> out{};
   out.count = count - 1;
@@ -98,8 +97,8 @@ class PairState {
     z_ = mul(z_, e);
     multiply_line(f, lambda, theta.neg(), mul(theta, q.x) - mul(lambda, q.y));
   }
-  // The line, times a factor of Fp2: y_P * along_y + x_P * along_x w + constant w^3 on a D-twist, w^3 times the same with
-  // 1/w for w on an M-twist.
+  // The line, times a factor of Fp2: y_P * along_y + x_P * along_x w + constant w^3 on a D-twist, w^3 times the same
+  // with 1/w for w on an M-twist.
   void multiply_line(E12& f, const E2& along_y, const E2& along_x, const E2& constant) const {
     E2 by_y = along_y.scale(p_.y), by_x = along_x.scale(p_.x);
     if constexpr (Curve::kTwist == Twist::kD)

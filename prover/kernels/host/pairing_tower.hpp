@@ -177,8 +177,8 @@ struct Fp12 {
     return {v0 + v1.times_v(), cross};
   }
 
-  // Squaring of an element of the cyclotomic subgroup (order p^4 - p^2 + 1): three squarings in Fp4 = Fp2[s]/(s^2 - xi),
-  // s = w^3, of (w^0, w^3), (w^1, w^4), (w^2, w^5); then x -> 3 x^2 -+ 2 conj(x).
+  // Squaring of an element of the cyclotomic subgroup (order p^4 - p^2 + 1): three squarings in
+  // Fp4 = Fp2[s]/(s^2 - xi), s = w^3, of (w^0, w^3), (w^1, w^4), (w^2, w^5); then x -> 3 x^2 -+ 2 conj(x).
   Fp12 cyclotomic_sqr() const {
     E2 a0, a1, b0, b1, d0, d1;
     square4(c0.c0, c1.c1, a0, a1);
