@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 from console import crash_report
 from prover.errors import ProverError
@@ -28,6 +26,8 @@ _CONSOLE = "console.commands.open_console"
 
 def version() -> str:
     """The installed version, or the source tree's."""
+    from importlib import metadata  # slow to load, and only this wants it
+
     try:
         return metadata.version("cuzk-top")
     except metadata.PackageNotFoundError:
@@ -41,13 +41,21 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"cuzk-top: {message}: {self.prog}: see {self.prog} --help\n")
 
 
+class _VersionAction(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
+        print(f"cuzk-top {version()}")
+        parser.exit()
+
+
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", metavar="auto|cuda|cuda:N|host", help="where to prove")
     parser.add_argument("--config", metavar="PATH", help="configuration file")
     parser.add_argument("--set", dest="knobs", action="append", default=[], metavar="KNOB=VALUE", help="set a knob")
     parser.add_argument("--json", action="store_true", help="machine-readable on stdout, nothing else there")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="more detail in the log")
-    parser.add_argument("--version", action="version", version=f"cuzk-top {version()}")
+    parser.add_argument("--version", action=_VersionAction, nargs=0, help="show the version and exit")
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
@@ -96,6 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def print_json(document: object) -> None:
     """Write one JSON document to stdout."""
+    import json
+
     json.dump(document, sys.stdout, indent=1)
     print()
 

@@ -43,6 +43,12 @@ _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.argtypes = (ctypes.POINTER(_PyBuffer),)
 _release_buffer.restype = None
 
+_libc = ctypes.CDLL(None)
+_libc.memmove.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_libc.memmove.restype = None
+_libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+_libc.memset.restype = None
+
 
 def address(buffer: BufferLike) -> int:
     """Where a buffer's bytes lie. Valid for as long as the caller keeps the object.
@@ -131,4 +137,20 @@ def rows(array: BufferLike, start: int, stop: int, words: int) -> memoryview:
     return as_rows(flat[start * pitch : stop * pitch], words)
 
 
-__all__ = ["WORD", "BufferLike", "address", "as_rows", "row_count", "rows", "zeros"]
+def copy(source: BufferLike, target: memoryview) -> None:
+    """Copy all bytes of ``source`` to the beginning of ``target``; the rest of it becomes zero. The GIL is free.
+
+    Raises:
+        ValueError: if there are more than ``target`` has, or it is read-only.
+    """
+    nbytes = memoryview(source).nbytes
+    if target.readonly or nbytes > target.nbytes:
+        raise ValueError(f"cannot copy {nbytes} bytes into {target.nbytes} (read-only: {target.readonly})")
+    at = address(target)
+    if nbytes:
+        _libc.memmove(at, address(source), nbytes)
+    if target.nbytes > nbytes:
+        _libc.memset(at + nbytes, 0, target.nbytes - nbytes)
+
+
+__all__ = ["WORD", "BufferLike", "address", "as_rows", "copy", "row_count", "rows", "zeros"]

@@ -24,6 +24,10 @@ class CancelToken:
         """Whether it was asked."""
         return self._event.is_set()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is asked, or for ``timeout_s`` seconds; returns whether it was."""
+        return self._event.wait(timeout_s)
+
 
 class Cancelled(Exception):
     """A long call stopped because its token asked it to."""

@@ -127,6 +127,25 @@ class HostDevice:
             freed()
             raise OutOfMemory(nbytes, self.memory().free, self.name) from error
 
+    def write(self, array: Array, host: HostArray, stream: Stream) -> None:
+        """Copy host bytes to the beginning of an array; the rest of it becomes zero.
+
+        Raises:
+            WrongDevice: if it is not the host's array.
+            ValueError: if there are more bytes than it has.
+        """
+        if not isinstance(array, memoryview):
+            raise WrongDevice(array, self.name)
+        buffers.copy(host, array)
+
+    def rows(self, array: Array, start: int, stop: int, words: int) -> memoryview:
+        """The rows ``start <= i < stop`` of ``words`` 64-bit words, a view.
+
+        Raises:
+            IndexError: if they are not all there.
+        """
+        return buffers.rows(array, start, stop, words)
+
     def upload(self, host: HostArray, stream: Stream) -> memoryview:
         """A view of the same bytes."""
         return memoryview(host)

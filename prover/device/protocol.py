@@ -92,6 +92,12 @@ class Device(Protocol):
     def empty(self, n: int, words: int, stream: Stream) -> Array:
         """``n`` rows of ``words`` 64-bit words; what is in them is undefined."""
 
+    def write(self, array: Array, host: HostArray, stream: Stream) -> None:
+        """Copy host bytes to the beginning of an array; the rest of it becomes zero."""
+
+    def rows(self, array: Array, start: int, stop: int, words: int) -> Array:
+        """The rows ``start <= i < stop`` of ``words`` 64-bit words, a view."""
+
     def upload(self, host: HostArray, stream: Stream) -> Array:
         """The bytes on the device. On the host a view: what an operation changes in place changes there too."""
 

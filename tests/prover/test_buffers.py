@@ -62,3 +62,17 @@ def test_what_is_refused():
         buffers.address(3)
     with pytest.raises(MemoryError):
         buffers.zeros(1 << 60, 4)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 5000])
+def test_copy_fills_the_beginning_and_clears_the_rest(n):
+    source = np.arange(1, 4 * n + 1, dtype=np.uint64).reshape(n, 4)
+    target = buffers.zeros(n + 2, 4)
+    np.asarray(target)[:] = 9
+    buffers.copy(source, target)
+    assert np.array_equal(np.asarray(target)[:n], source)
+    assert not np.asarray(target)[n:].any()
+    with pytest.raises(ValueError, match="cannot copy"):
+        buffers.copy(bytes(32 * (n + 3)), target)
+    with pytest.raises(ValueError, match="read-only"):
+        buffers.copy(source, memoryview(bytes(32 * (n + 2))))

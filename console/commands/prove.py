@@ -1,0 +1,142 @@
+"""``cuzk-top prove``: one proof from a snarkjs key and a witness, verified before anything is written."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from console.progress import ProgressLine
+    from prover.cancel import CancelToken
+    from prover.device.protocol import Device
+    from prover.formats.proof import Proof
+    from prover.formats.wtns import Wtns
+    from prover.groth16.keys import ProvingKey
+    from prover.groth16.prove import Pending
+
+NOT_VALID = "proof does not verify: the witness or the key is wrong"
+STAGES = ("load", "synthesis", "ntt", "msm", "finalizing", "total")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of ``prove``."""
+    parser.add_argument("zkey", metavar="ZKEY", help="proving key (snarkjs .zkey)")
+    parser.add_argument("wtns", metavar="WTNS", help="witness (.wtns)")
+    parser.add_argument("--proof", default="proof.json", metavar="FILE", help="where the proof goes")
+    parser.add_argument("--public", default="public.json", metavar="FILE", help="where the public inputs go")
+    parser.add_argument("--r1cs", metavar="FILE", help="the circuit, to name the row that a wrong witness breaks")
+    parser.add_argument("--check-key", action="store_true", help="check every point of the key, one by one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prove, verify, write both files."""
+    from console.interrupts import run_interruptibly
+    from console.progress import ProgressLine
+
+    with ProgressLine() as progress:
+        job = _Job(args, progress)
+        run_interruptibly(job.work)
+    if args.json:
+        from console.cli import print_json
+
+        print_json(job.report)
+    return 0
+
+
+class _Job:
+    """The command's work, and where its time went."""
+
+    def __init__(self, args: argparse.Namespace, progress: ProgressLine) -> None:
+        self.report: dict[str, object] = {}
+        self._args = args
+        self._progress = progress
+        self._began = self._mark = time.monotonic()
+        self._seconds = dict.fromkeys(STAGES, 0.0)
+
+    def work(self, cancel: CancelToken) -> None:
+        """All of it; runs in a thread of its own."""
+        from prover.device import open_device
+        from prover.formats.atomic import write_files
+        from prover.formats.proof_json import proof_json, public_json
+
+        device = open_device(self._args.device)
+        key, witness = self._load(cancel)
+        pending = self._prove(key, witness, device, cancel)
+        public = witness.public_inputs(key.n_public)
+        proof = self._finish(pending, public)
+        write_files({self._args.proof: proof_json(proof), self._args.public: public_json(public)})
+        self._lap("finalizing")
+        self._seconds["total"] = self._mark - self._began
+        self.report = {
+            "schema": "cuzk-top/prove/1",
+            "curve": key.curve.snarkjs_name,
+            "constraints": key.n_constraints,
+            "device": device.name,
+            "seconds": self._seconds,
+            "verified": True,
+        }
+
+    def _load(self, cancel: CancelToken) -> tuple[ProvingKey, Wtns]:
+        from prover.device.host import cores
+        from prover.formats.wtns import read_wtns
+        from prover.formats.zkey import read_zkey
+        from prover.groth16.key_cache import check_key
+        from prover.groth16.keys import ProvingKey
+        from prover.groth16.witness import check_fits
+
+        key = ProvingKey.from_zkey(read_zkey(self._args.zkey))
+        witness = read_wtns(self._args.wtns)
+        check_fits(key, witness)
+        self._progress("checking the key")
+        check_key(key, each=self._args.check_key, threads=cores(), cancel=cancel)
+        if self._args.r1cs:
+            from prover.formats.r1cs import read_r1cs
+            from prover.groth16.witness import check_satisfied
+
+            self._progress("checking the witness")
+            check_satisfied(read_r1cs(self._args.r1cs), key, witness, NOT_VALID)
+        self._lap("load")
+        return key, witness
+
+    def _prove(self, key: ProvingKey, witness: Wtns, device: Device, cancel: CancelToken) -> Pending:
+        from prover.groth16.prove import SlotProof
+        from prover.groth16.witness import assign
+
+        self._progress("multiplying the matrices", 0.0)
+        assignment = assign(key, witness.values, device, cancel=cancel)
+        self._lap("synthesis")
+        slot = SlotProof(key, [assignment], device, cancel=cancel)
+        try:
+            slot.setup()
+            slot.h2d()
+            self._progress("transforming", 0.1)
+            slot.ntt()
+            self._lap("ntt")
+            self._progress("summing", 0.2)
+            slot.msm()
+            pending = slot.d2h()[0]
+            self._lap("msm")
+            return pending
+        finally:
+            slot.release()
+
+    def _finish(self, pending: Pending, public: list[int]) -> Proof:
+        from prover.errors import InputError
+        from prover.groth16.prove import finish
+        from prover.groth16.verify import Verifier
+
+        proof = finish(pending)
+        if not Verifier(pending.key.verifying, pending.key.where).verify(public, proof):
+            if self._args.r1cs:
+                raise InputError(NOT_VALID, self._args.zkey, "every row of the circuit is satisfied: use its own key")
+            raise InputError(NOT_VALID, self._args.wtns, "give --r1cs FILE to name the row")
+        return proof
+
+    def _lap(self, stage: str) -> None:
+        now = time.monotonic()
+        self._seconds[stage] += now - self._mark
+        self._mark = now
+
+
+__all__ = ["NOT_VALID", "configure", "run"]

@@ -1,0 +1,73 @@
+"""``cuzk-top setup``: a proving key by one party, for development."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from console.progress import ProgressLine
+    from prover.cancel import CancelToken
+
+WARNING = (
+    "NOT FOR PRODUCTION: this key was made by one party. Whoever ran this command could forge proofs under it; "
+    "use a ceremony's key for anything of value."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of ``setup``."""
+    parser.add_argument("r1cs", metavar="R1CS", help="circuit (circom .r1cs)")
+    parser.add_argument("-o", "--output", required=True, metavar="ZKEY", help="proving key")
+    parser.add_argument("--vkey", metavar="FILE", help="also write the verifying key (JSON)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the key and write it; on any failure nothing is left behind."""
+    from console.interrupts import run_interruptibly
+    from console.progress import ProgressLine
+
+    with ProgressLine() as progress:
+        report = run_interruptibly(lambda cancel: _make(args, progress, cancel))
+    print(f"cuzk-top: {WARNING}", file=sys.stderr)
+    if args.json:
+        from console.cli import print_json
+
+        print_json(report)
+    return 0
+
+
+def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> dict[str, object]:
+    from prover.device.host import cores
+    from prover.formats.atomic import AtomicFiles
+    from prover.formats.proof_json import verification_key_json
+    from prover.formats.r1cs import read_r1cs
+    from prover.formats.zkey import write_zkey_to
+    from prover.groth16.keys import with_alphabeta
+    from prover.groth16.setup import ConstraintSystem, setup
+
+    began = time.monotonic()
+    progress("reading the circuit")
+    r1cs = read_r1cs(args.r1cs)
+    with AtomicFiles() as files:
+        key_file = files.open(args.output)  # first, so that a place that cannot be written is known before the work
+        vkey_file = files.open(args.vkey) if args.vkey else None
+        zkey = setup(ConstraintSystem.of_r1cs(r1cs), threads=cores(), progress=progress, cancel=cancel)
+        write_zkey_to(key_file, zkey)
+        if vkey_file is not None:
+            vkey_file.write(verification_key_json(with_alphabeta(zkey.verifying_key())))
+    return {
+        "schema": "cuzk-top/setup/1",
+        "curve": r1cs.curve.snarkjs_name,
+        "constraints": r1cs.n_constraints,
+        "domain": zkey.domain_size,
+        "zkey": args.output,
+        "vkey": args.vkey,
+        "production": False,
+        "seconds": time.monotonic() - began,
+    }
+
+
+__all__ = ["WARNING", "configure", "run"]

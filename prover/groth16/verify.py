@@ -1,0 +1,151 @@
+"""Verifying proofs, one or many: e(A, B) = e(alpha, beta) e(IC(public), gamma) e(C, delta)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from prover import native
+from prover.cancel import CancelToken
+from prover.curves import Curve, G1Point, G2Point
+from prover.errors import InputError
+from prover.formats.points import g1_bytes, g2_bytes
+from prover.formats.proof import Proof, VerifyingKey
+from prover.groth16.keys import FAULTS, check_verifying_key
+from prover.native import GroupId
+
+_BATCH_BYTES = 16
+"""Coefficients of a batch are 128-bit: a batch with a bad proof passes with probability 2^-128."""
+
+
+class Verifier:
+    """A verifying key that was checked, ready for any number of proofs. Safe to use from several threads."""
+
+    def __init__(self, vk: VerifyingKey, where: str = "verifying key") -> None:
+        """Check the key.
+
+        Raises:
+            InputError: if a point is not on its curve or not in the subgroup.
+        """
+        check_verifying_key(vk, where)
+        self.vk = vk
+        self._ic = b"".join(g1_bytes(vk.curve, point) for point in vk.ic)
+        self._alpha = g1_bytes(vk.curve, vk.alpha_g1)
+        self._fixed_g2 = b"".join(g2_bytes(vk.curve, point) for point in (vk.beta_g2, vk.gamma_g2, vk.delta_g2))
+
+    def verify(self, public: Sequence[int], proof: Proof, threads: int = 1, where: str = "proof") -> bool:
+        """Whether the proof is valid for these public inputs. ``where`` names the proof in messages.
+
+        Raises:
+            InputError: wrong curve, wrong number of inputs, an input not in [0, r), a point outside its group.
+        """
+        self.check(public, proof, where)
+        r = self.vk.curve.fr.modulus
+        return self._equation([(public, proof)], [1], r, threads)
+
+    def verify_batch(
+        self,
+        statements: Sequence[tuple[Sequence[int], Proof]],
+        threads: int = 1,
+        cancel: CancelToken | None = None,
+    ) -> bool:
+        """Whether all are valid: one equation over a random linear combination, with one Miller product.
+
+        Raises:
+            InputError: as ``verify``.
+            Cancelled: if asked.
+        """
+        for public, proof in statements:
+            self.check(public, proof)
+        if not statements:
+            return True
+        if len(statements) == 1:
+            return self.verify(*statements[0], threads)
+        coefficients = [int.from_bytes(os.urandom(_BATCH_BYTES), "little") + 1 for _ in statements]
+        return self._equation(statements, coefficients, self.vk.curve.fr.modulus, threads, cancel)
+
+    def check(self, public: Sequence[int], proof: Proof, where: str = "proof") -> None:
+        """What must hold before the equation means anything.
+
+        Raises:
+            InputError: as ``verify``.
+        """
+        curve = self.vk.curve
+        if proof.curve is not curve:
+            raise InputError(f"proof is over {proof.curve.name}, the key over {curve.name}", where, "use its own key")
+        check_public(self.vk, public)
+        for name, group, point in (("A", 1, proof.a), ("B", 2, proof.b), ("C", 1, proof.c)):
+            _check_point(curve, name, 2 if group == 2 else 1, point, where)
+
+    def _equation(
+        self,
+        statements: Sequence[tuple[Sequence[int], Proof]],
+        z: Sequence[int],
+        r: int,
+        threads: int,
+        cancel: CancelToken | None = None,
+    ) -> bool:
+        """prod e(z_i A_i, B_i) e(-sum(z) alpha, beta) e(-sum z_i IC_i, gamma) e(-sum z_i C_i, delta) = 1."""
+        curve = self.vk.curve
+        a = b"".join(g1_bytes(curve, proof.a) for _, proof in statements)
+        if len(z) > 1:
+            scaled = bytearray(len(a))
+            native.group_mul(curve, 1, a, _scalars(z), scaled, threads, cancel)
+            a = bytes(scaled)
+        minus = [r - k for k in z]
+        constant = sum(minus) % r
+        inputs = [
+            sum(k * public[i] for k, (public, _) in zip(minus, statements, strict=True)) % r
+            for i in range(self.vk.n_public)
+        ]
+        c = b"".join(g1_bytes(curve, proof.c) for _, proof in statements)
+        g1 = (
+            a
+            + _sum(curve, self._alpha, [constant], threads, cancel)
+            + _sum(curve, self._ic, [constant, *inputs], threads, cancel)
+            + _sum(curve, c, minus, threads, cancel)
+        )
+        g2 = b"".join(g2_bytes(curve, proof.b) for _, proof in statements) + self._fixed_g2
+        return native.pairing_check(curve, g1, g2, threads)
+
+
+def check_public(vk: VerifyingKey, public: Sequence[int]) -> None:
+    """Public inputs are as many as the key wants, each in [0, r).
+
+    Raises:
+        InputError: if not.
+    """
+    if len(public) != vk.n_public:
+        raise InputError(f"{len(public)} values, the key wants {vk.n_public}", "public inputs", "use its own key")
+    for index, value in enumerate(public):
+        if not 0 <= value < vk.curve.fr.modulus:
+            raise InputError("not in [0, r)", f"public input {index}", "reduce it or correct it")
+
+
+def verify(vk: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
+    """Whether a proof is valid. For more than one proof under a key keep a :class:`Verifier`.
+
+    Raises:
+        InputError: as ``Verifier`` and ``Verifier.verify``.
+    """
+    return Verifier(vk).verify(public, proof)
+
+
+def _check_point(curve: Curve, name: str, group: GroupId, point: G1Point | G2Point, where: str) -> None:
+    encoded = g1_bytes(curve, point) if group == 1 else g2_bytes(curve, point)  # type: ignore[arg-type]
+    found = native.points_check(curve, group, encoded)
+    if found is not None:
+        raise InputError(f"point {name} is {FAULTS[found[1]]}", where, "make or copy the proof again")
+
+
+def _scalars(values: Sequence[int]) -> bytes:
+    return b"".join(value.to_bytes(32, "little") for value in values)
+
+
+def _sum(curve: Curve, bases: bytes, scalars: Sequence[int], threads: int, cancel: CancelToken | None) -> bytes:
+    out = bytearray(2 * curve.fp.bytes)
+    native.msm(curve, 1, bases, _scalars(scalars), out, threads, cancel)
+    return bytes(out)
+
+
+__all__ = ["Verifier", "check_public", "verify"]

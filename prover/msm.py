@@ -1,0 +1,59 @@
+"""Multi-scalar multiplication as a plan: the sum of scalars[i] * bases[i], built for a group, a size and a capability.
+
+The device picks its own window and bucket method; the plan predicts the work so that a span can be compared with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from prover.curves import Curve
+from prover.device.protocol import Array, Capability, Device, Step, Stream
+from prover.native import GroupId, point_words
+
+_MIXED_ADDITION = 10
+"""Field multiplications and squarings of an XYZZ mixed addition (8M + 2S)."""
+_FULL_ADDITION = 14
+_FP2_MULTIPLICATION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MsmPlan:
+    """One multi-scalar multiplication of ``n`` terms."""
+
+    curve: Curve
+    group: GroupId
+    n: int
+    multiplications: int
+    """Predicted base-field multiplications for uniform scalars: buckets filled window by window, then reduced."""
+
+    @classmethod
+    def build(cls, curve: Curve, group: GroupId, n: int, capability: Capability) -> MsmPlan:
+        """A plan for ``n`` terms."""
+        bits = curve.fr.bits + 1
+        window = max(2, min(18, math.ceil(math.log2(n + 2)) - 3))
+        windows = -(-bits // window)
+        work = windows * (n * _MIXED_ADDITION + (1 << window) * _FULL_ADDITION)
+        return cls(curve, group, n, work * (_FP2_MULTIPLICATION if group == 2 else 1))
+
+    @property
+    def words(self) -> int:
+        """64-bit words of a point."""
+        return point_words(self.curve, self.group)
+
+    def step(self, bases: Array, scalars: Array, out: Array) -> Step:
+        """The sum over ``n`` affine bases and canonical scalars, into one affine point."""
+        return Step(
+            "msm",
+            {"curve": self.curve, "group": self.group, "bases": bases, "scalars": scalars, "out": out},
+            multiplications=self.multiplications,
+            bytes=self.n * (8 * self.words + self.curve.fr.bytes),
+        )
+
+    def run(self, device: Device, bases: Array, scalars: Array, out: Array, stream: Stream) -> None:
+        """Write the sum into ``out``, one affine point."""
+        device.run(self.step(bases, scalars, out), stream)
+
+
+__all__ = ["MsmPlan"]
