@@ -1,0 +1,197 @@
+"""What the engine proves: a built-in circuit with a key of our own, or a snarkjs key's circuit with witness files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from prover.buffers import BufferLike
+from prover.cancel import CancelToken
+from prover.circuits.builtin import BuiltinCircuit
+from prover.circuits.circuit import Circuit, U64Array
+from prover.circuits.evaluator import evaluate
+from prover.device.host import HostDevice
+from prover.errors import InputError
+from prover.formats.proof_bytes import decode_proof, encode_proof
+from prover.formats.wtns import read_wtns
+from prover.formats.zkey import read_zkey
+from prover.groth16.key_cache import CheckedKeys, KeyCache, check_key
+from prover.groth16.keys import ProvingKey
+from prover.groth16.prove import Assignment, Pending, SlotProof, finish
+from prover.groth16.setup import ConstraintSystem, setup
+from prover.groth16.verify import Verifier
+from prover.groth16.witness import assign, check_fits
+
+Progress = Callable[[str, float | None], None]
+
+SAMPLES = 8
+"""Different inputs that a built-in circuit's jobs draw from: making them is Python's work and no part of a proof."""
+
+
+class _KeyedWorkload:
+    """What both workloads share: the device's work, the assembly, the self-check."""
+
+    def __init__(self, name: str, circuit: str, key: ProvingKey) -> None:
+        self.name = name
+        self.circuit = circuit
+        self.constraints = key.n_constraints
+        self.key = key
+        self._verifier = Verifier(key.verifying, key.where)
+
+    def prover(self, synthesis: Sequence[Assignment], device: Any, threads: int, cancel: CancelToken) -> SlotProof:
+        """A prover for one synthesised slot.
+
+        Raises:
+            InputError: if an assignment does not fit the key.
+        """
+        return SlotProof(self.key, synthesis, device, threads, cancel)
+
+    def finish(self, pending: Sequence[Pending]) -> list[bytes]:
+        """The slot's proofs in the order of its partitions: 192 bytes each on BLS12-381, 256 on BN254."""
+        return [encode_proof(finish(each)) for each in pending]
+
+    def verify(self, inputs: Any, partitions: Sequence[int], proofs: Sequence[bytes]) -> bool:
+        """Whether all verify, by one equation."""
+        statements = [
+            (self.public_inputs(inputs, partition), decode_proof(self.key.curve, proof))
+            for partition, proof in zip(partitions, proofs, strict=True)
+        ]
+        return self._verifier.verify_batch(statements)
+
+    def public_inputs(self, inputs: Any, partition: int) -> list[int]:
+        """The public inputs of one partition of a job."""
+        raise NotImplementedError
+
+
+class CircuitWorkload(_KeyedWorkload):
+    """A built-in circuit. A job's inputs are a sequence with the packed inputs of each partition."""
+
+    def __init__(self, builtin: BuiltinCircuit, circuit: Circuit, key: ProvingKey) -> None:
+        super().__init__(f"builtin:{builtin.name}", builtin.name, key)
+        self._builtin = builtin
+        self._circuit = circuit
+        self._samples: list[U64Array] = []
+
+    @classmethod
+    def open(
+        cls,
+        builtin: BuiltinCircuit,
+        *,
+        threads: int = 1,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        cache: Path | None = None,
+    ) -> CircuitWorkload:
+        """Build the circuit; load its key from the cache or make it.
+
+        Args:
+            builtin: the circuit.
+            threads: processor threads for the key.
+            progress: told what is being done.
+            cancel: asks to stop.
+            cache: the cache's directory; the user's by default.
+
+        Raises:
+            WriteError: if the cache cannot be written.
+            Cancelled: if asked.
+        """
+        report = progress or (lambda what, share: None)
+        report("building the circuit", None)
+        circuit = builtin.build()
+
+        def make() -> Any:
+            return setup(
+                ConstraintSystem.of_circuit(circuit),
+                threads=threads,
+                progress=lambda what, share: report(f"making the proving key: {what}", share),
+                cancel=cancel,
+            )
+
+        zkey = KeyCache(cache).obtain(circuit.digest, make, report, cancel)
+        key = ProvingKey.from_zkey(zkey)
+        shape = (circuit.curve, circuit.n_variables, circuit.n_public, circuit.n_constraints, circuit.log_domain)
+        if shape != (key.curve, key.n_wires, key.n_public, key.n_constraints, key.log_n):
+            raise InputError("cached key has another shape than its circuit", key.where, "remove the file")
+        report("checking the proving key", None)
+        check_key(key, threads=threads, cancel=cancel, checked=CheckedKeys(cache))
+        return cls(builtin, circuit, key)
+
+    def sample_inputs(self, job: int, partitions: int) -> list[U64Array]:
+        """Inputs for a job's partitions that satisfy the circuit; jobs differ in where they begin among the samples."""
+        while len(self._samples) < min(SAMPLES, max(partitions, 1)):
+            self._samples.append(self._builtin.random_inputs(self._circuit, len(self._samples)))
+        return [self._samples[(job + p) % len(self._samples)] for p in range(partitions)]
+
+    def synthesize(
+        self, inputs: Sequence[U64Array], partitions: Sequence[int], threads: int, cancel: CancelToken
+    ) -> list[Assignment]:
+        """Witness and a, b, c of these partitions.
+
+        Raises:
+            UnsatisfiedConstraint: naming row and gadget.
+            Cancelled: if asked.
+        """
+        out = []
+        for partition in partitions:
+            made = evaluate(self._circuit, inputs[partition], threads, cancel)
+            out.append(Assignment(made.witness, made.a, made.b, made.c))
+        return out
+
+    def public_inputs(self, inputs: Sequence[U64Array], partition: int) -> list[int]:
+        """The public fields of the inputs, in order: the circuit's first variables after the one."""
+        public = [f.name for f in self._circuit.inputs if f.public]
+        return [value for name in public for value in self._circuit.unpack(inputs[partition], name)]
+
+
+class WitnessFiles(_KeyedWorkload):
+    """The circuit of a snarkjs key. A job's inputs are the paths of its partitions' witness files."""
+
+    def __init__(self, key: ProvingKey) -> None:
+        super().__init__(Path(key.where).name, Path(key.where).stem, key)
+        self._host = HostDevice()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        threads: int = 1,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        cache: Path | None = None,
+    ) -> WitnessFiles:
+        """Map the key and check its points.
+
+        Raises:
+            FormatError, InputError: if the key cannot be used.
+            Cancelled: if asked.
+        """
+        key = ProvingKey.from_zkey(read_zkey(path))
+        if progress is not None:
+            progress("checking the proving key", None)
+        check_key(key, threads=threads, cancel=cancel, checked=CheckedKeys(cache))
+        return cls(key)
+
+    def synthesize(
+        self, inputs: Sequence[Path], partitions: Sequence[int], threads: int, cancel: CancelToken
+    ) -> list[Assignment]:
+        """Map the witnesses; multiply the key's matrices.
+
+        Raises:
+            FormatError, InputError: if a witness cannot be used.
+            Cancelled: if asked.
+        """
+        return [assign(self.key, self._witness(inputs[p]), self._host, threads, cancel) for p in partitions]
+
+    def public_inputs(self, inputs: Sequence[Path], partition: int) -> list[int]:
+        """The first values of the witness after the one."""
+        return read_wtns(inputs[partition]).public_inputs(self.key.n_public)
+
+    def _witness(self, path: Path) -> BufferLike:
+        witness = read_wtns(path)
+        check_fits(self.key, witness)
+        return witness.values
+
+
+__all__ = ["SAMPLES", "CircuitWorkload", "WitnessFiles"]
