@@ -7,13 +7,12 @@ draft-irtf-cfrg-pairing-friendly-curves, appendix C.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prover.curves import BLS12_381, Curve, Fp2Element, G1Point, G2Point
 from prover.formats.atomic import write_files
 from prover.formats.errors import FormatError, StrPath
 from prover.formats.points import fp2_mul, g1_on_curve, g2_on_curve
 from prover.formats.proof import Proof, VerifyingKey
+from prover.formats.small_file import read_small_file
 
 COMPRESSED = 0x80
 INFINITY = 0x40
@@ -102,7 +101,7 @@ def read_compressed_proof(path: StrPath) -> Proof:
     Raises:
         FormatError: as :func:`decode_proof`, or if the file cannot be read.
     """
-    return decode_proof(_read(path, PROOF_BYTES), path)
+    return decode_proof(read_small_file(path, PROOF_BYTES), path)
 
 
 def write_compressed_proof(path: StrPath, proof: Proof) -> None:
@@ -121,7 +120,7 @@ def read_verifying_key(path: StrPath, curve: Curve = BLS12_381) -> VerifyingKey:
         FormatError: as :func:`decode_verifying_key`, or if the file cannot be read.
     """
     limit = (3 + MAX_PUBLIC + 1) * 2 * curve.fp.bytes + 3 * 4 * curve.fp.bytes + 4
-    return decode_verifying_key(_read(path, limit), path, curve)
+    return decode_verifying_key(read_small_file(path, limit), path, curve)
 
 
 def write_verifying_key(path: StrPath, key: VerifyingKey) -> None:
@@ -305,15 +304,3 @@ def _greater(y: int) -> bool:
 
 def _greater2(y: Fp2Element) -> bool:
     return _greater(y[1]) if y[1] else _greater(y[0])
-
-
-def _read(path: StrPath, limit: int) -> bytes:
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(limit + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FormatError(path, f"cannot read: {reason}", fix="check the path") from error
-    if len(data) > limit:
-        raise FormatError(path, f"more than {limit} bytes")
-    return data

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from prover.curves import CURVES, Curve, Fp2Element, G1Point, G2Point
@@ -17,6 +16,7 @@ from prover.formats.atomic import write_files
 from prover.formats.errors import FormatError, StrPath
 from prover.formats.points import g1_on_curve, g2_on_curve
 from prover.formats.proof import Proof, VerifyingKey
+from prover.formats.small_file import read_small_file
 
 PROTOCOL = "groth16"
 MAX_PROOF_BYTES = 1 << 16
@@ -196,15 +196,7 @@ class _Document:
 
     def _text(self, limit: int) -> str:
         try:
-            with Path(self.path).open("rb") as stream:
-                data = stream.read(limit + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise FormatError(self.path, f"cannot read: {reason}", fix="check the path") from error
-        if len(data) > limit:
-            raise self.error(f"more than {limit} bytes", fix="give a file that snarkjs or this program wrote")
-        try:
-            return data.decode()
+            return read_small_file(self.path, limit).decode()
         except UnicodeDecodeError as error:
             raise FormatError(self.path, "not UTF-8 text", offset=error.start) from None
 

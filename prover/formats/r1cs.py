@@ -27,7 +27,7 @@ from prover.formats.container import (
     read_prime,
     scalar_field_curve,
 )
-from prover.formats.errors import StrPath
+from prover.formats.errors import FormatError, StrPath
 
 MAGIC = b"r1cs"
 VERSION = 1
@@ -182,20 +182,21 @@ def _scan(section: Section, n_constraints: int) -> tuple[npt.NDArray[np.int64], 
             starts.append(at)
             at += 1 + _STRIDE * words[at]
     except IndexError:
-        raise _overrun(section, starts[:-1]) from None
+        if at > len(words):
+            raise _overrun(section, len(starts) - 2, starts[-2]) from None
+        what = f"{n_constraints} constraints promised, the section ends after {(len(starts) - 1) // 3}"
+        raise section.error(what, 4 * at) from None
     if at > len(words):
-        raise _overrun(section, starts)
+        raise _overrun(section, n - 1, starts[-1])
     if at < len(words):
         raise section.error(f"{4 * (len(words) - at)} bytes after the last constraint", 4 * at)
     begin = np.array(starts, dtype=np.int64)
     return begin, np.frombuffer(section.data, "<u4")[begin].astype(np.int64)
 
 
-def _overrun(section: Section, starts: list[int]) -> Exception:
-    """The last combination of ``starts`` does not fit (or the section ends right behind it)."""
-    constraint, which = divmod(len(starts) - 1, 3)
-    what = f"constraint {constraint}, {'ABC'[which]}: the section ends before its entries or the next"
-    return section.error(what, 4 * starts[-1])
+def _overrun(section: Section, combination: int, word: int) -> FormatError:
+    constraint, which = divmod(combination, 3)
+    return section.error(f"constraint {constraint}, {'ABC'[which]}: more entries than the section holds", 4 * word)
 
 
 def _pair_positions(starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
