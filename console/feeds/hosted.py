@@ -1,0 +1,121 @@
+"""The prover in this process: made in a thread of its own after the first frame, watched, and stopped in time.
+
+Everything that the engine's threads start inherits their niceness, so one call at the head of the starting thread puts
+all proving a step behind the interface: keys are answered while every core proves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from prover.cancel import Cancelled, CancelToken
+from prover.errors import ProverError
+from prover.model import Counters, Event, Snapshot
+from prover.pipeline.interfaces import Change, EngineControl, Progress, Receipt
+
+NICENESS = 5
+"""How far proving stands behind the interface on a machine whose cores are all busy."""
+
+Starter = Callable[[Progress, CancelToken], EngineControl]
+"""Makes a running engine, telling what it does meanwhile; raises ``ProverError`` or ``Cancelled``."""
+
+_NOT_READY = Receipt(False, 0, reason="the engine is still starting")
+
+
+def stand_back(niceness: int = NICENESS) -> None:
+    """Lower the priority of the calling thread and of all threads that it will start. Linux; elsewhere nothing."""
+    if hasattr(os, "setpriority") and hasattr(threading, "get_native_id") and os.path.exists("/proc/self/task"):
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+
+
+class HostedEngine:
+    """``EngineView`` over an engine that is being made, runs, or failed to start."""
+
+    def __init__(self, starter: Starter, subject: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._starter = starter
+        self._subject = subject
+        self._clock = clock
+        self._begun = clock()
+        self._cancel = CancelToken()
+        self._activity = "getting ready"
+        self._engine: EngineControl | None = None
+        self._thread = threading.Thread(target=self._run, name="engine-start", daemon=True)
+        self.failure: BaseException | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine runs."""
+        return self._engine is not None
+
+    def start(self) -> None:
+        """Begin to make the engine."""
+        self._thread.start()
+
+    def snapshot(self) -> Snapshot:
+        """The engine's picture; before it runs, an empty one that tells what is being prepared."""
+        engine = self._engine
+        if engine is not None:
+            return engine.snapshot()
+        return Snapshot(
+            at=self._clock(),
+            started=self._begun,
+            last_seq=0,
+            circuit="",
+            workload=self._subject,
+            paused=False,
+            jobs=(),
+            stages=(),
+            devices=(),
+            knobs=(),
+            knob_generation=0,
+            counters=Counters(),
+            activity=self._activity,
+        )
+
+    def events(self, since: int) -> Sequence[Event]:
+        """The engine's events."""
+        engine = self._engine
+        return engine.events(since) if engine is not None else ()
+
+    def propose(self, change: Change) -> Receipt:
+        """Hand a proposal to the engine."""
+        engine = self._engine
+        return engine.propose(change) if engine is not None else _NOT_READY
+
+    def undo(self, who: str = "operator") -> Receipt:
+        """Hand an undo to the engine."""
+        engine = self._engine
+        return engine.undo(who) if engine is not None else _NOT_READY
+
+    def stop(self, timeout_s: float) -> bool:
+        """Cancel what is being made or proved; whether all of it ended within ``timeout_s``."""
+        self._cancel.cancel()
+        stopper = threading.Thread(target=self._stop, name="engine-stop", daemon=True)
+        stopper.start()
+        stopper.join(timeout_s)
+        return not stopper.is_alive()
+
+    def _stop(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._engine is not None:
+            self._engine.stop(0.0)
+
+    def _run(self) -> None:
+        stand_back()
+        try:
+            self._engine = self._starter(self._tell, self._cancel)
+        except Cancelled:
+            return
+        except ProverError as error:
+            self.failure = error
+        except Exception as error:  # noqa: BLE001 - handed to the main thread, which reports it as a crash
+            self.failure = error
+
+    def _tell(self, what: str, share: float | None) -> None:
+        self._activity = what if share is None else f"{what} {share * 100:3.0f} %"

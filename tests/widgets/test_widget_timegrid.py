@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prover.model import Cause, DeviceState
+from widgets.timegrid import LaneSegment, TimeGrid
+
+COMPUTING = (DeviceState.COMPUTING, None)
+STARVED = (DeviceState.STARVED, Cause.SYNTHESIS)
+
+
+def segments(lengths: list[float], start: float) -> list[LaneSegment]:
+    made, at = [], start
+    for index, length in enumerate(lengths):
+        made.append(LaneSegment(at, at + length, *(STARVED if index % 2 else COMPUTING)))
+        at += length
+    return made
+
+
+@given(
+    st.lists(st.floats(min_value=0.001, max_value=9), min_size=1, max_size=40),
+    st.integers(min_value=10, max_value=200),
+    st.floats(min_value=5, max_value=600),
+    st.floats(min_value=0, max_value=1e6),
+)
+def test_no_time_is_lost_or_invented(lengths: list[float], columns: int, window: float, start: float):
+    lane = segments(lengths, start)
+    grid = TimeGrid(lane[-1].end, window, columns)
+    cells = grid.lane(lane)
+    begin = grid.first * grid.cell
+    for wanted, got in (
+        (None, sum(cell.busy for cell in cells)),
+        (Cause.SYNTHESIS, sum(sum(cell.lost.values()) for cell in cells)),
+    ):
+        true = sum(max(0.0, s.end - max(s.start, begin)) for s in lane if s.cause is wanted)
+        assert got == pytest.approx(true, rel=1e-6, abs=1e-6)
+    assert all(cell.known <= grid.cell * (1 + 1e-6) + 1e-7 for cell in cells)
+
+
+@given(st.floats(min_value=0, max_value=0.99))
+def test_a_finished_column_never_changes(later: float):
+    lane = segments([0.31, 0.17] * 60, 100.0)
+    early, late = TimeGrid(120.0, 10.0, 40), TimeGrid(120.0 + later, 10.0, 40)
+    shift = late.first - early.first
+    before, after = early.lane(lane), late.lane(lane)
+    for column in range(shift, 39):
+        assert after[column - shift].busy == pytest.approx(before[column].busy, abs=1e-9)
+
+
+def test_a_short_gap_shows_and_names_its_cause():
+    lane = [LaneSegment(0, 5.1, *COMPUTING), LaneSegment(5.1, 5.12, *STARVED), LaneSegment(5.12, 10, *COMPUTING)]
+    grid = TimeGrid(9.99, 10.0, 10)
+    cell = grid.lane(lane)[5]
+    assert cell.share is not None and 0.97 < cell.share < 0.999
+    assert cell.gap == STARVED
+
+
+def test_the_longest_cause_of_a_cell_wins():
+    lane = [
+        LaneSegment(0.0, 0.3, DeviceState.LOCK_WAIT, Cause.LOCK),
+        LaneSegment(0.3, 0.9, DeviceState.COPYING, Cause.TRANSFER),
+        LaneSegment(0.9, 1.0, *COMPUTING),
+    ]
+    assert TimeGrid(0.9999, 1.0, 1).lane(lane)[0].gap == (DeviceState.COPYING, Cause.TRANSFER)
+
+
+def test_columns_of_instants():
+    grid = TimeGrid(100.0, 10.0, 10)
+    assert grid.column(99.99) == 8 and grid.column(100.0) == 9
+    assert grid.column(90.5) is None and grid.column(101.5) is None
+
+
+def test_unknown_time_stays_unknown():
+    cells = TimeGrid(100.0, 10.0, 10).lane([LaneSegment(97.0, 100.0, *COMPUTING)])
+    assert [cell.share for cell in cells[:6]] == [None] * 6
+
+
+def test_samples_are_weighted_by_the_time_they_stand_for():
+    grid = TimeGrid(1.9999, 2.0, 2)
+    assert grid.mean([(0.0, 50.0), (0.25, 0.0), (1.0, 100.0), (2.0, 10.0)])[0] == pytest.approx(75.0)
+
+
+def test_a_hole_in_the_samples_stays_a_hole():
+    means = TimeGrid(19.99, 20.0, 20).mean([(0.0, 1.0), (1.0, 1.0), (15.0, 9.0)])
+    assert means[5] is None and means[8] is None and means[13] == pytest.approx(9.0)
