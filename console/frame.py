@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Snapshot
+from prover.figures import GapCluster
+from prover.model import DeviceSample, DeviceState, DeviceView, Snapshot
 from widgets.timegrid import LaneSegment, Marker
 
 
@@ -24,17 +25,6 @@ class Headline:
 
     state: DeviceState
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class GapCluster:
-    """Gaps of one cause and about one length (seconds): how many, their median, the least, the longest."""
-
-    cause: Cause
-    count: int
-    centre_s: float
-    low_s: float
-    high_s: float
 
 
 @dataclass(frozen=True, slots=True)

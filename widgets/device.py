@@ -159,16 +159,24 @@ class DevicePanel(Canvas[DeviceData]):
         return line
 
     def _gaps(self, width: int) -> Line:
-        data = self.data
-        line = self.line().add(f" {self.text(data.gaps_title)}", "label")
-        if not data.gaps:
-            return line.add("   none yet", "faint")
-        for gap in data.gaps:
+        if not self.data.gaps:
+            return self._gaps_title().add("   none yet", "faint")
+        line = self._gap_row(short=False)
+        return line if line.width <= width else self._gap_row(short=True, room=width)
+
+    def _gaps_title(self) -> Line:
+        return self.line().add(f" {self.text(self.data.gaps_title)}", "label")
+
+    def _gap_row(self, *, short: bool, room: int = 1000) -> Line:
+        line = self._gaps_title()
+        for gap in self.data.gaps:
             state = STATE_OF_CAUSE[gap.cause]
-            words = state.value if gap.cause.value in state.value else f"{state.value} ({gap.cause.value})"
+            words = gap.cause.value
+            if not short and words not in state.value:
+                words = f"{state.value} ({words})"
             item = self.line().add("   ").add(CAUSE_LETTER[gap.cause], state_role(state))
             item.add(f" {words} ", "label").add(self.text(gap.text), "value")
-            if line.width + item.width > width:
+            if line.width + item.width > room:
                 break
             line.extend(item)
         return line

@@ -66,7 +66,12 @@ class HostSampler:
         self._before: CpuTimes | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="host-sampler", daemon=True)
-        self.problem: str | None = None
+        self._problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why there are no samples, if there are none."""
+        return self._problem
 
     def start(self) -> None:
         """Start sampling."""
@@ -88,10 +93,10 @@ class HostSampler:
             times = parse_cpu_times((self._proc / "stat").read_text())
             memory = parse_memory((self._proc / "meminfo").read_text())
         except OSError as error:
-            self.problem = f"no CPU figures: {error.filename}: {error.strerror}"
+            self._problem = f"no CPU figures: {error.filename}: {error.strerror}"
             return
         if times is None:
-            self.problem = f"no CPU figures: {self._proc / 'stat'}: unknown format"
+            self._problem = f"no CPU figures: {self._proc / 'stat'}: unknown format"
             return
         before, self._before = self._before, times
         if before is None or times.total <= before.total:
@@ -108,7 +113,7 @@ class HostSampler:
                 memory_total=total,
             )
         )
-        self.problem = None
+        self._problem = None
 
     def _run(self) -> None:
         self.sample_once()

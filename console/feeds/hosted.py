@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ _NOT_READY = Receipt(False, 0, reason="the engine is still starting")
 
 def stand_back(niceness: int = NICENESS) -> None:
     """Lower the priority of the calling thread and of all threads that it will start. Linux; elsewhere nothing."""
-    if hasattr(os, "setpriority") and hasattr(threading, "get_native_id") and os.path.exists("/proc/self/task"):
+    if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from console.frame import DeviceFrame, Frame
+from prover.figures import GapCluster
 from prover.model import DeviceState, JobState, KnobView, StageView
 from prover.pipeline.knobs import KnobSpec, KnobType
 from widgets.device import DeviceData, Figure, GapFigure
@@ -72,7 +73,7 @@ def device(frame: Frame, one: DeviceFrame) -> DeviceData:
         lane=one.lane,
         markers=frame.markers,
         gaps_title=f"gaps, last {over / 60:.0f} min" if over >= 120 else f"gaps, last {over:.0f} s",
-        gaps=tuple(GapFigure(c.cause, _cluster_text(c.count, c.centre_s, c.low_s, c.high_s)) for c in one.clusters),
+        gaps=tuple(GapFigure(c.cause, _cluster_text(c)) for c in sorted(one.clusters, key=_cost)),
         gaps_in_window=one.gaps_in_window,
     )
 
@@ -91,10 +92,15 @@ def _figures(one: DeviceFrame) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _cluster_text(count: int, centre: float, low: float, high: float) -> str:
-    text = f"{count} × {seconds(centre)}"
-    low_text, high_text = short_seconds(low), short_seconds(high)
-    return text if low_text == high_text else f"{text} ({low_text}–{high_text})"
+def _cost(cluster: GapCluster) -> float:
+    """What a cluster cost in all, the dearest first."""
+    return -cluster.count * cluster.centre_s
+
+
+def _cluster_text(cluster: GapCluster) -> str:
+    text = f"{cluster.count} × {seconds(cluster.centre_s)}"
+    low, high = short_seconds(cluster.low_s), short_seconds(cluster.high_s)
+    return text if low == high else f"{text} ({low}–{high})"
 
 
 def pipeline(frame: Frame) -> PipelineData:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from prover.model import (
+    DEVICE_PHASES,
     Cause,
     Counters,
     DeviceState,
@@ -107,6 +108,8 @@ class FakeEngine:
         self.partitions = partitions
         self.pace = pace
         self.started = clock.at
+        self.running = False
+        self.failure: BaseException | None = None
         self.knobs = KnobSet(knobs or {})
         self.in_force: dict[str, KnobValue] = dict(self.knobs)
         self.changed: dict[str, tuple[float, float | None]] = {}
@@ -124,10 +127,10 @@ class FakeEngine:
         self.counters = Counters()
         self.state: tuple[DeviceState, Cause | None] = (DeviceState.IDLE, Cause.REQUESTS)
         self.since = clock.at
-        self.lane: list[tuple[float, float, DeviceState, Cause | None]] = []
         self._number = 140
         self._workers: list[Iterator[None]] = []
         self._extra: list[Iterator[None]] = []
+        self._emit(EventKind.ENGINE_STARTED, fields={"paused": False})
         for index in range(8):
             self._workers.append(self._synthesizer(index))
             self._workers.append(self._gpu_worker(index))
@@ -160,7 +163,10 @@ class FakeEngine:
             self.jobs.append(job)
             self.todo.extend(job.parts)
             live.append(job)
-            self._emit(EventKind.JOB_SUBMITTED, job=job.id)
+            self._emit(EventKind.JOB_SUBMITTED, job=job.id, fields={"partitions": self.partitions})
+
+    def _device_of(self, part: Part, phase: Phase) -> int | None:
+        return part.device if phase in DEVICE_PHASES else None
 
     def _begin(self, part: Part, phase: Phase, worker: str) -> None:
         part.state, part.began = PartitionState(phase.value), self.clock.at
@@ -170,12 +176,12 @@ class FakeEngine:
             partitions=(part.index,),
             phase=phase,
             worker=worker,
-            device=part.device,
+            device=self._device_of(part, phase),
         )
 
     def _end(self, part: Part, phase: Phase, worker: str) -> None:
         assert part.began is not None
-        device = part.device
+        device = self._device_of(part, phase)
         span = Span(phase, part.began, self.clock.at, part.job.id, (part.index,), device, worker)
         part.spans.append(span)
         self._emit(
@@ -186,6 +192,7 @@ class FakeEngine:
             start=part.began,
             worker=worker,
             device=device,
+            fields={"locked": True} if self.lock == worker and phase is not Phase.LOCK_WAIT else {},
         )
         part.began = None
 
@@ -308,10 +315,20 @@ class FakeEngine:
         else:
             state = DeviceState.IDLE, Cause.REQUESTS
         if state != self.state:
-            self.lane.append((self.since, self.clock.at, *self.state))
             self.state, self.since = state, self.clock.at
 
     # -- what the console asks --
+
+    @property
+    def ready(self) -> bool:
+        return self.running
+
+    def start(self) -> None:
+        self.running = True
+
+    def stop(self, timeout_s: float) -> bool:
+        self.running = False
+        return True
 
     def snapshot(self) -> Snapshot:
         running = [job.view() for job in (*self.jobs, *self.ended)]
@@ -363,6 +380,8 @@ class FakeEngine:
             self.history.append((change.name, self.knobs[change.name]))
         self.knobs = self.knobs.replace(change.name, value)
         self.changed[change.name] = (self.clock.at, None)
+        fields = {"name": change.name, "new": value, "old": self.in_force[change.name]}
+        self._emit(EventKind.KNOB_PROPOSED, fields=fields)
         return Receipt(True, self.knobs.generation, change=change)
 
     def undo(self, who: str = "operator") -> Receipt:

@@ -42,11 +42,12 @@ def environment(**values: str | None) -> Iterator[None]:
 def drive(
     act: Act,
     size: tuple[int, int] = (80, 24),
-    settings: ConsoleSettings = ConsoleSettings(),
+    settings: ConsoleSettings | None = None,
     engine: FakeEngine | None = None,
     run_for: float = 40.0,
 ) -> ConsoleApp:
     """Run ``act`` on a console whose pipeline has already run for a while, then close it."""
+    settings = settings or ConsoleSettings()
     feed = FakeFeed(engine or FakeEngine(FakeClock()))
     feed.engine.advance(run_for)
     with environment(NO_COLOR=None if settings.colour else "1", TEXTUAL_ANIMATIONS="none"):

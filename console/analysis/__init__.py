@@ -1,0 +1,1 @@
+"""Answers from a timeline: pure functions, without a screen."""

@@ -1,0 +1,301 @@
+"""The feed of the engine in this process: polls it, folds its events, and makes one frame a tick.
+
+Cheap things (states, lane, partitions) are looked at every tick; figures over minutes and the sentences once a second,
+so that they can be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+from console.analysis.diagnosis import Evidence, diagnose
+from console.analysis.headline import LASTING_S, STRETCH_S, headline
+from console.analysis.throughput import throughput
+from console.feeds.engine_log import EngineLog
+from console.feeds.logfile import LogFollower
+from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
+from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
+from prover.pipeline.interfaces import Change, EngineView, Receipt
+from prover.pipeline.knobs import REGISTRY, KnobSpec
+from prover.timeline import DeviceFigures, Segment, Timeline
+from widgets.timegrid import LaneSegment, Marker
+
+HORIZON_S = 600.0
+"""How far back figures and gaps look, unless a knob changed since: then they tell of the time after it."""
+_SLOW_S = 1.0
+_LEAST_S = 15.0
+"""A change is looked at apart once it is this old."""
+_QUIET_KNOBS = frozenset({"log_level", "drain_timeout_s"})
+
+
+class Hosted(EngineView, Protocol):
+    """An engine view that can be started, watched and stopped."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs."""
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it."""
+
+    def start(self) -> None:
+        """Start it."""
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop it; whether it ended in time."""
+
+
+class Sampler(Protocol):
+    """Counters of the machine, sampled by a thread of its own."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why there are no samples, if there are none."""
+
+    def start(self) -> None:
+        """Start sampling."""
+
+    def stop(self) -> None:
+        """Stop."""
+
+    def samples(self, since: float) -> tuple[DeviceSample, ...]:
+        """Samples after ``since``, oldest first."""
+
+
+@dataclass(slots=True)
+class _Slow:
+    """What is worked out once a second."""
+
+    at: float = float("-inf")
+    window: float = 0.0
+    over_s: float = 0.0
+    throughput: Throughput = field(default_factory=Throughput)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    headlines: dict[int, Headline] = field(default_factory=dict)
+    figures: dict[int, DeviceFigures] = field(default_factory=dict)
+    shares: dict[int, Mapping[str, float | None]] = field(default_factory=dict)
+
+
+class EngineFeed:
+    """``Feed`` over a hosted engine."""
+
+    def __init__(
+        self,
+        engine: Hosted,
+        *,
+        log_path: Path | None = None,
+        engine_log: EngineLog | None = None,
+        sampler: Sampler | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self._sampler = sampler
+        self._engine_log = engine_log
+        self._foreign_log = log_path is not None
+        path = log_path or (engine_log.path if engine_log is not None else None)
+        self._follower = LogFollower(path) if path is not None else None
+        self._clock = clock
+        self._wall = wall
+        self._timeline = Timeline()
+        self._markers: list[Marker] = []
+        self._changed_at = float("-inf")
+        self._slow = _Slow()
+
+    # -- what the application asks --
+
+    @property
+    def specs(self) -> Mapping[str, KnobSpec]:
+        """The registry."""
+        return REGISTRY
+
+    @property
+    def log_name(self) -> str:
+        """The engine, or the file that is followed instead."""
+        if self._follower is None:
+            return "none"
+        return self._follower.path.name if self._foreign_log else "engine"
+
+    @property
+    def log_problem(self) -> str | None:
+        """What is wrong with the log."""
+        if self._engine_log is not None and self._engine_log.problem:
+            return self._engine_log.problem
+        if self._follower is not None and (self._foreign_log or self.ready):
+            return self._follower.problem
+        return None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the engine."""
+        return self._engine.failure
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine runs and has its workload."""
+        return self._engine.ready and self._engine.snapshot().activity is None
+
+    def start(self) -> None:
+        """Start engine, sampler and log."""
+        if self._sampler is not None:
+            self._sampler.start()
+        if self._engine_log is not None:
+            self._engine_log.start()
+        if self._follower is not None:
+            self._follower.start()
+        self._engine.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop all of them; whether the engine ended in time."""
+        ended = self._engine.stop(timeout_s)
+        if self._engine_log is not None:
+            self._engine_log.stop()
+        if self._follower is not None:
+            self._follower.stop()
+        if self._sampler is not None:
+            self._sampler.stop()
+        return ended
+
+    def take_lines(self) -> list[str]:
+        """New log lines."""
+        return self._follower.take() if self._follower is not None else []
+
+    def propose(self, name: str, value: KnobValue) -> Receipt:
+        """Propose a value; stale proposals are refused by the engine."""
+        snapshot = self._engine.snapshot()
+        return self._engine.propose(Change(name, value, why="console", based_on=snapshot.knob_generation))
+
+    def undo(self) -> Receipt:
+        """Take back the last change."""
+        return self._engine.undo()
+
+    def poll(self, window: float) -> Frame:
+        """Fold what is new; the picture now."""
+        snapshot = self._engine.snapshot()
+        events = self._engine.events(self._timeline.last_seq)
+        if events:
+            self._timeline.fold(events)
+            self._mark(events)
+        now = max(snapshot.at, self._timeline.now)
+        samples = self._sampler.samples(now - max(window, HORIZON_S) - 2) if self._sampler is not None else ()
+        slow = self._slow
+        if now - slow.at >= _SLOW_S or slow.window != window:
+            slow = self._slow = self._work_out(snapshot, samples, now, window)
+        begin = max(snapshot.started, now - window)
+        devices = tuple(self._device(view, samples, begin, now, slow) for view in snapshot.devices)
+        return Frame(
+            at=now,
+            wall=self._wall(),
+            window=window,
+            snapshot=snapshot,
+            devices=devices,
+            throughput=slow.throughput,
+            diagnosis=slow.diagnosis,
+            markers=tuple(marker for marker in self._markers if marker.at > now - window),
+            feeds=self._feeds(samples, now),
+        )
+
+    # -- folding --
+
+    def _mark(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.kind is not EventKind.KNOB_APPLIED:
+                continue
+            name = str(event.fields.get("name"))
+            value = event.fields.get("value")
+            if name in REGISTRY and isinstance(value, (int, str)):
+                self._markers.append(Marker(event.at, f"{name} → {REGISTRY[name].show(value)}"))
+            if name not in _QUIET_KNOBS:
+                self._changed_at = event.at
+        del self._markers[:-200]
+
+    def _device(
+        self, view: DeviceView, samples: Sequence[DeviceSample], begin: float, now: float, slow: _Slow
+    ) -> DeviceFrame:
+        segments = self._timeline.segments(view.ordinal, begin, now)
+        figures = slow.figures.get(view.ordinal)
+        fresh = headline(view, (), now)
+        # A state that lasts is told at once; shares of the last seconds wait for the next second.
+        lasting = now - view.since >= LASTING_S
+        told = fresh if lasting else slow.headlines.get(view.ordinal, fresh)
+        return DeviceFrame(
+            view=view,
+            headline=told,
+            utilisation_by=slow.shares.get(view.ordinal, {}),
+            steady_utilisation=figures.steady_utilisation if figures is not None else None,
+            lane=tuple(LaneSegment(one.start, one.end, one.state, one.cause) for one in segments),
+            samples=tuple(sample for sample in samples if sample.ordinal == view.ordinal),
+            gaps_in_window=_count_gaps(segments),
+            clusters=figures.clusters if figures is not None else (),
+            clusters_over_s=slow.over_s,
+        )
+
+    def _horizon(self, snapshot: Snapshot, now: float) -> float:
+        """Where figures begin: at most ten minutes ago, after the start, and after the last change of a knob."""
+        begin = max(snapshot.started, now - HORIZON_S)
+        if self._changed_at > begin and now - self._changed_at >= _LEAST_S:
+            begin = self._changed_at
+        return begin
+
+    def _work_out(self, snapshot: Snapshot, samples: Sequence[DeviceSample], now: float, window: float) -> _Slow:
+        timeline = self._timeline
+        begin = self._horizon(snapshot, now)
+        slow = _Slow(at=now, window=window, over_s=now - begin)
+        whole = timeline.figures(begin, now)
+        slow.figures = {device.ordinal: device for device in whole.devices}
+        recent = timeline.figures(max(snapshot.started, now - window), now)
+        slow.shares = {device.ordinal: device.utilisation_by for device in recent.devices}
+        for view in snapshot.devices:
+            last = timeline.segments(view.ordinal, max(snapshot.started, now - STRETCH_S), now)
+            slow.headlines[view.ordinal] = headline(view, last, now)
+        slow.throughput = throughput(whole, timeline.completions, begin, now)
+        if snapshot.devices:
+            slow.diagnosis = self._diagnose(snapshot, samples, slow, begin, now)
+        return slow
+
+    def _diagnose(
+        self, snapshot: Snapshot, samples: Sequence[DeviceSample], slow: _Slow, begin: float, now: float
+    ) -> Diagnosis:
+        view = snapshot.devices[0]
+        figures = slow.figures.get(view.ordinal)
+        lost: dict[Cause, float] = {}
+        gaps = figures.gaps if figures is not None else ()
+        for gap in gaps:
+            for cause, seconds in () if gap.between_runs else gap.parts:
+                lost[cause] = lost.get(cause, 0.0) + seconds
+        if snapshot.paused:  # the gap under way counts too
+            lost[Cause.PAUSED] = lost.get(Cause.PAUSED, 0.0) + now - view.since
+        cpu = [sample.cpu for sample in samples if sample.at >= begin and sample.cpu is not None]
+        return diagnose(
+            Evidence(
+                over_s=now - begin,
+                busy_s=figures.busy_s if figures is not None else 0.0,
+                lost_s=lost,
+                gaps=len(gaps),
+                phases=self._timeline.phase_statistics(begin),
+                knobs={knob.name: knob.in_force for knob in snapshot.knobs},
+                host=view.kind == "host",
+                cpu_percent=sum(cpu) / len(cpu) if cpu else None,
+            )
+        )
+
+    def _feeds(self, samples: Sequence[DeviceSample], now: float) -> tuple[FeedView, ...]:
+        feeds = [FeedView("engine", 0.0)]
+        if self._sampler is not None:
+            age = now - samples[-1].at if samples else None
+            feeds.append(FeedView("host", age, self._sampler.problem))
+        if self._follower is not None:
+            feeds.append(FeedView("log", None, self.log_problem))
+        return tuple(feeds)
+
+
+def _count_gaps(segments: Sequence[Segment]) -> int:
+    """Stretches without a kernel between two with one."""
+    stretches = [computing for computing, _ in groupby(segments, key=lambda segment: segment.cause is None)]
+    return max(0, sum(stretches) - 1)
