@@ -145,7 +145,9 @@ class Line:
             job.slot_size, job.cut_under = assignment.cut_to, size
             job.circuit = self.workload.circuit
             job.status = Status(JobState.RUNNING, started=now)
-            self.board.announce(EventKind.JOB_STARTED, now, worker, job=job, fields={"slot_size": job.slot_size})
+            self.board.announce(
+                EventKind.JOB_STARTED, now, worker, job=job, fields={"slot_size": job.slot_size, "circuit": job.circuit}
+            )
         slot = Slot(job, assignment.partitions, assignment.attempt)
         self.under_way += 1
         self.alive += 1

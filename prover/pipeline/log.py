@@ -1,0 +1,404 @@
+"""The engine's log, in the text format of the daemon's own, written from events and never by a worker.
+
+Lines are ``<UTC time, six digits>Z <LEVEL> <span>{...}: <target>: <message> <key>=<value> ...``. Where the daemon has a
+message for a happening, ours is the same, so that one reader understands both; what it has no message for has one of
+its own. Targets begin with ``cuzk_top`` where the daemon's begin with ``cuzk_core``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prover.errors import MachineLacks
+from prover.model import Event, EventKind, FieldValue, Phase
+from prover.pipeline.events import EventLog
+
+LEVELS = ("error", "warn", "info", "debug", "trace")
+ENGINE = "cuzk_top::engine"
+SCHEDULER = "cuzk_top::scheduler"
+KNOBS = "cuzk_top::knobs"
+
+
+@dataclass(slots=True)
+class _JobFacts:
+    """What later lines of a job tell again."""
+
+    circuit: str = ""
+    partitions: int = 0
+    submitted: float = 0.0
+    synthesis_s: float = 0.0
+    device_s: float = 0.0
+    bytes: int = 0
+    done: int = 0
+    picked: dict[tuple[int, ...], float] = field(default_factory=dict)
+    phases: dict[tuple[int, ...], dict[Phase, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    level: str
+    target: str
+    message: str
+    span: str = ""
+
+
+class LineFormat:
+    """Events to lines. Keeps what it must remember of jobs in flight, nothing of ended ones."""
+
+    def __init__(self, wall_offset_s: float) -> None:
+        self._offset = wall_offset_s
+        self._jobs: dict[str, _JobFacts] = {}
+
+    def lines(self, event: Event, level: str = "trace") -> list[str]:
+        """The lines of an event that are at least as severe as ``level``."""
+        limit = LEVELS.index(level)
+        return [self._write(event.at, line) for line in self._lines(event) if LEVELS.index(line.level) <= limit]
+
+    def missed(self, at: float, count: int) -> str:
+        """The line that says that events were overwritten before they were read."""
+        return self._write(at, _Line("warn", ENGINE, _text("events were lost to the log", count=count)))
+
+    def _write(self, at: float, line: _Line) -> str:
+        stamp = datetime.fromtimestamp(at + self._offset, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return f"{stamp} {line.level.upper():>5} {line.span}{line.target}: {line.message}"
+
+    def _lines(self, event: Event) -> Iterator[_Line]:
+        if event.kind is EventKind.SPAN:
+            yield from self._span(event)
+        elif event.kind.value.startswith("job_"):
+            yield from self._job(event)
+        elif event.kind.value.startswith(("partition_", "proof_")):
+            yield from self._partition(event)
+        elif event.kind.value.startswith("knob_"):
+            yield from _knob(event)
+        else:
+            yield from _engine(event)
+
+    def _job(self, event: Event) -> Iterator[_Line]:
+        job, facts = event.job or "", self._jobs.setdefault(event.job or "", _JobFacts())
+        if event.kind is EventKind.JOB_SUBMITTED:
+            facts.circuit = str(event.fields.get("circuit") or "")
+            facts.partitions = len(event.partitions)
+            facts.submitted = event.at
+            kind, ahead = facts.circuit, event.fields.get("ahead")
+            message = _text("job enqueued", job_id=job, proof_kind=kind, priority="Normal", queue_position=ahead)
+            yield _Line("info", SCHEDULER, message)
+        elif event.kind is EventKind.JOB_STARTED:
+            facts.circuit = str(event.fields.get("circuit") or facts.circuit)
+            yield _Line("info", ENGINE, _text("job dequeued for proving", job_id=job, proof_kind=facts.circuit))
+            size = event.fields.get("slot_size")
+            message = _text("processing batch", batch_size=1, proof_kind=facts.circuit, slot_size=size)
+            yield _Line("info", ENGINE, message, f"synth_single{{proof_kind={facts.circuit}}}: ")
+        else:
+            yield self._job_end(event, job, facts)
+            self._jobs.pop(job, None)
+
+    def _job_end(self, event: Event, job: str, facts: _JobFacts) -> _Line:
+        if event.kind is EventKind.JOB_CANCELLED:
+            return _Line("warn", ENGINE, _text("job cancelled", job_id=job, why=event.fields.get("error")))
+        if event.kind is EventKind.JOB_FAILED:
+            return _Line("error", ENGINE, _text("job failed", job_id=job, error=event.fields.get("error")))
+        return _Line(
+            "info",
+            ENGINE,
+            _text(
+                "Phase 7: all partitions complete, proof assembled",
+                job_id=job,
+                proof_len=facts.bytes,
+                total_ms=_ms(event.at - facts.submitted),
+                synth_ms=_ms(facts.synthesis_s),
+                gpu_ms=_ms(facts.device_s),
+            ),
+        )
+
+    def _span(self, event: Event) -> Iterator[_Line]:
+        facts = self._jobs.get(event.job or "")
+        if facts is None or event.start is None or event.phase is None:
+            return
+        seconds = event.at - event.start
+        slot = event.partitions
+        facts.phases.setdefault(slot, {})[event.phase] = seconds
+        if event.fields.get("ok") is False:
+            return
+        if event.phase is Phase.SYNTHESIS:
+            facts.synthesis_s += seconds
+            yield _synthesised(event, facts, seconds)
+        elif event.phase is Phase.QUEUED:
+            facts.picked[slot] = event.at
+        elif event.phase is Phase.D2H:
+            yield from self._left_device(event, facts, slot)
+
+    def _left_device(self, event: Event, facts: _JobFacts, slot: tuple[int, ...]) -> Iterator[_Line]:
+        picked = facts.picked.get(slot, event.at)
+        facts.device_s += event.at - picked
+        ids = _worker_ids(event)
+        span = (
+            f"gpu_worker{{worker_id={ids[0]} gpu={event.device} job_id={event.job} proof_kind={facts.circuit} "
+            f"batch_size={len(slot)} partition=Some({slot[0]})}}: "
+        )
+        whole = _ms(event.at - picked)
+        yield _Line(
+            "info",
+            ENGINE,
+            _text(
+                "GPU_TIMING prove_start returned",
+                worker_id=ids[0],
+                partition=f"Some({slot[0]})",
+                total_pre_prove_ms=whole,
+                spawn_blocking_wall_ms=whole,
+            ),
+            span,
+        )
+        phases = {f"{phase.value}_ms": _ms(seconds) for phase, seconds in facts.phases.get(slot, {}).items()}
+        yield _Line("debug", ENGINE, _text("slot phases", job_id=event.job, partition=_number(slot), **phases))
+
+    def _partition(self, event: Event) -> Iterator[_Line]:
+        facts = self._jobs.setdefault(event.job or "", _JobFacts())
+        about: dict[str, FieldValue] = {"job_id": event.job, "partition": _number(event.partitions)}
+        if event.kind is EventKind.PARTITION_DONE:
+            facts.done += len(event.partitions)
+            size = event.fields.get("bytes")
+            facts.bytes += size if isinstance(size, int) else 0
+            gpu = event.at - facts.picked.pop(event.partitions, event.at)
+            facts.phases.pop(event.partitions, None)
+            filled = int(facts.done == facts.partitions)
+            message = _text("partition GPU prove complete", **about, gpu_ms=_ms(gpu), filled=filled)
+            yield _Line("info", ENGINE, message)
+        elif event.kind is EventKind.PARTITION_FAILED:
+            synthesis = event.phase is Phase.SYNTHESIS
+            message = "partition synthesis failed" if synthesis else "partition GPU proving failed"
+            yield _Line("error", ENGINE, _text(message, error=event.fields.get("error"), **about))
+        elif event.kind is EventKind.PROOF_WITHHELD:
+            yield _Line("warn", ENGINE, _text("proof self-check FAILED — proof is invalid", **about))
+        else:
+            yield _Line("debug", ENGINE, _text("partitions cancelled", **about))
+
+
+def _synthesised(event: Event, facts: _JobFacts, seconds: float) -> _Line:
+    if len(event.partitions) == 1:
+        message = "partition synthesis complete, pushing to GPU queue"
+        return _Line(
+            "info",
+            ENGINE,
+            _text(message, job_id=event.job, partition=event.partitions[0], synth_ms=_ms(seconds)),
+        )
+    return _Line(
+        "info",
+        ENGINE,
+        _text(
+            "synthesis complete, sending to GPU",
+            synth_ms=_ms(seconds),
+            circuit_id=facts.circuit,
+            batch_size=len(event.partitions),
+            sectors=1,
+            job_id=event.job,
+        ),
+    )
+
+
+def _knob(event: Event) -> Iterator[_Line]:
+    fields = event.fields
+    if event.kind is EventKind.KNOB_PROPOSED:
+        keys = ("old", "new", "who", "generation")
+        yield _Line("info", KNOBS, _text("knob proposed", knob=fields.get("name"), **{k: fields.get(k) for k in keys}))
+    elif event.kind is EventKind.KNOB_APPLIED:
+        seconds = fields.get("seconds")
+        took = _ms(seconds) if isinstance(seconds, float) else None
+        value = fields.get("value")
+        yield _Line("info", KNOBS, _text("knob in force", knob=fields.get("name"), value=value, after_ms=took))
+    elif event.kind is EventKind.KNOB_REFUSED:
+        about = {"knob": fields.get("name"), "new": fields.get("new"), "reason": fields.get("reason")}
+        yield _Line("warn", KNOBS, _text("knob refused", **about))
+    else:
+        about = {"worker": event.worker, "generation": fields.get("generation")}
+        yield _Line("debug", KNOBS, _text("knobs taken over", **about))
+
+
+def _engine(event: Event) -> Iterator[_Line]:
+    fields = event.fields
+    if event.kind is EventKind.ENGINE_STARTED:
+        yield _Line("info", ENGINE, _text("starting cuzk engine", pipeline_enabled=True))
+        devices, each = fields.get("devices"), fields.get("gpu_workers_per_device")
+        workers = devices * each if isinstance(devices, int) and isinstance(each, int) else None
+        yield _Line(
+            "info",
+            ENGINE,
+            _text("initializing GPU workers", num_gpus=devices, gpu_workers_per_device=each, total_workers=workers),
+        )
+        yield _Line("info", ENGINE, _text("cuzk engine started", num_workers=workers, pipeline=True))
+    elif event.kind is EventKind.ENGINE_STOPPED:
+        yield _Line("info", ENGINE, "cuzk engine stopped")
+    elif event.kind is EventKind.WORKER_STARTED and event.device is not None:
+        ids = _worker_ids(event)
+        yield _Line(
+            "info",
+            ENGINE,
+            _text("pipeline GPU worker started", worker_id=ids[0], gpu=event.device, sub_id=ids[1]),
+        )
+    elif event.kind is EventKind.WORKER_STOPPED:
+        error = fields.get("error")
+        if error is not None:
+            yield _Line("error", ENGINE, _text("worker died", worker=event.worker, error=error))
+        elif event.device is not None:
+            yield _Line("info", ENGINE, _text("pipeline GPU worker stopped", worker_id=_worker_ids(event)[0]))
+    elif event.kind is EventKind.FIRST_RUN and event.start is not None:
+        yield _Line("info", ENGINE, _text("first run", what=fields.get("what"), elapsed_ms=_ms(event.at - event.start)))
+
+
+def _worker_ids(event: Event) -> tuple[int, int]:
+    """(worker, its number on the device) from a name such as ``gpu0-1``. Eight workers a device are the most."""
+    number = (event.worker or "").rpartition("-")[2]
+    sub = int(number) if number.isdigit() else 0
+    return 8 * (event.device or 0) + sub, sub
+
+
+def _number(partitions: tuple[int, ...]) -> str:
+    """One partition by its number, several as a range."""
+    return f"{partitions[0]}" if len(partitions) == 1 else f"{partitions[0]}-{partitions[-1]}" if partitions else ""
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _text(message: str, **fields: FieldValue) -> str:
+    """A message with its fields; absent ones (None) are left out, line breaks never get through."""
+    parts = [message]
+    for key, value in fields.items():
+        if value is not None:
+            shown = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+            parts.append(f"{key}={shown}")
+    return " ".join(parts)
+
+
+class LogFile:
+    """A file that is rotated by size: ``engine.log``, then ``engine.log.1`` and so on, the oldest dropped.
+
+    Its writer keeps it locked, so a second process gets ``engine-2.log``; the lock goes with the process, however that
+    ends, and nothing is left behind.
+    """
+
+    LIMIT_BYTES = 8 * 2**20
+    KEPT = 3
+
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._folder = folder
+        self._limit = limit_bytes
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._open()
+        except OSError as error:
+            raise MachineLacks("cannot write the log", str(folder), error.strerror or "check the folder") from error
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Append whole lines in one write."""
+        data = "".join(f"{line}\n" for line in lines).encode()
+        if not data:
+            return
+        if self._size and self._size + len(data) > self._limit:
+            self._rotate()
+        os.write(self._descriptor, data)
+        self._size += len(data)
+
+    def close(self) -> None:
+        """Close, and let another process have the name."""
+        os.close(self._descriptor)
+
+    def _open(self) -> None:
+        self.path, self._descriptor = _claim(self._folder)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def _rotate(self) -> None:
+        for number in range(self.KEPT, 0, -1):
+            newer = self.path if number == 1 else self.path.with_name(f"{self.path.name}.{number - 1}")
+            if newer.exists():
+                newer.replace(self.path.with_name(f"{self.path.name}.{number}"))
+        os.close(self._descriptor)
+        self._open()
+
+
+def _claim(folder: Path) -> tuple[Path, int]:
+    """The first log file that no living process writes, opened and locked."""
+    for number in range(1, 1000):
+        path = folder / ("engine.log" if number == 1 else f"engine-{number}.log")
+        while True:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                break
+            if _is(path, descriptor):
+                return path, descriptor
+            os.close(descriptor)  # its writer rotated it between our opening and locking it
+    raise OSError(0, "a thousand processes log there")
+
+
+def _is(path: Path, descriptor: int) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+class LogWriter:
+    """The thread that turns events into lines of a file. Workers never wait for it; what it misses it says."""
+
+    def __init__(self, events: EventLog, file: LogFile, level: Callable[[], str], wall_offset_s: float) -> None:
+        self._events = events
+        self._file = file
+        self._level = level
+        self._format = LineFormat(wall_offset_s)
+        self._bell = events.subscribe()
+        self._stopping = False
+        self._seq = 0
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self.trouble: str | None = None
+        """Why nothing is written any more, in one line."""
+
+    @property
+    def path(self) -> Path:
+        """The file that grows."""
+        return self._file.path
+
+    def start(self) -> None:
+        """Begin to write, from the first event that is still there."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what there is, and close the file."""
+        self._stopping = True
+        self._bell.set()
+        self._thread.join()
+        self._events.unsubscribe(self._bell)
+        self._file.close()
+
+    def _run(self) -> None:
+        while self.trouble is None:
+            self._bell.wait()
+            self._bell.clear()
+            last = self._stopping
+            try:
+                self._file.write(self._pending())
+            except OSError as error:
+                self.trouble = f"the log is no longer written: {self.path}: {error.strerror}"
+            if last:
+                return
+
+    def _pending(self) -> list[str]:
+        level = self._level()
+        lines: list[str] = []
+        for event in self._events.since(self._seq):
+            missed = event.seq - self._seq - 1
+            if missed:
+                lines.append(self._format.missed(event.at, missed))
+            self._seq = event.seq
+            lines += self._format.lines(event, level)
+        return lines
