@@ -1,0 +1,185 @@
+// Scalars as signed digits: which windows to cut them into, and the points of a window sorted by bucket.
+#pragma once
+#include <cmath>
+
+#include "variant.hpp"
+
+CZK_BEGIN
+namespace msm {
+
+// The digits at bits [position, position + width) of the scalars: in [-2^(width-1), 2^(width-1)), or, in the top
+// window, in [0, 2^(width-1)]. Bucket b collects the digits b + 1 and -(b + 1).
+struct Window {
+  uint32_t position, width;
+  bool top;
+  uint32_t buckets() const { return uint32_t(1) << (width - 1); }
+};
+
+// What the choice of windows weighs, in affine additions of a batch.
+struct Costs {
+  double digit;        // taking out and sorting one digit, zero or not
+  double inversion;    // the field inversion that a batch shares
+  double batch_lanes;  // additions of a full batch
+};
+
+// How many folded scalars there are of each bit length; lengths[0] stays 0.
+struct Lengths {
+  uint64_t count[257] = {};
+  void add(const Lengths& o) {
+    for (int i = 0; i < 257; i++) count[i] += o.count[i];
+  }
+  uint32_t longest() const {
+    uint32_t bits = 256;
+    while (bits > 0 && count[bits] == 0) bits--;
+    return bits;
+  }
+  uint64_t total() const {
+    uint64_t n = 0;
+    for (uint64_t c : count) n += c;
+    return n;
+  }
+};
+
+// Cuts bits [0, bits] into `count` windows whose widths differ by at most one. The bit above the longest scalar is the
+// carry of its signed digits.
+inline std::vector<Window> cut_windows(uint32_t bits, uint32_t count) {
+  std::vector<Window> windows;
+  const uint32_t width = (bits + 1) / count, wider = (bits + 1) % count;
+  for (uint32_t i = 0, position = 0; i < count; i++) {
+    uint32_t w = width + (i < wider);
+    windows.push_back({position, w, i + 1 == count});
+    position += w;
+  }
+  return windows;
+}
+
+// The cheapest cut. Each window costs an addition for every non-zero digit, two for every bucket (msm_reduce.hpp), and
+// its share of inversions: a batch of additions needs one, and as many batches follow each other as the fullest bucket
+// has points, then two for every halving of the buckets.
+inline std::vector<Window> choose_windows(const Lengths& lengths, const Costs& costs) {
+  constexpr uint32_t kWidest = 18;
+  const uint32_t bits = lengths.longest();
+  const double n = double(lengths.total());
+  std::vector<double> above(258, 0);  // scalars longer than i bits
+  for (int i = 256; i > 0; i--) above[i - 1] = above[i] + double(lengths.count[i]);
+  double best = 0;
+  uint32_t best_count = 0;
+  for (uint32_t count = bits / kWidest + 1; count <= bits + 1; count++) {
+    double additions = 0, buckets = 0;
+    for (uint32_t i = 0, position = 0; i < count; i++) {
+      uint32_t width = (bits + 1) / count + (i < (bits + 1) % count);
+      double m = double(uint32_t(1) << (width - 1));
+      // The digit of a scalar that reaches the window is zero once in 2^width.
+      additions += above[position] * (1 - 0.5 / m);
+      buckets += m;
+      position += width;
+    }
+    double lanes = std::min(buckets, additions), load = additions / std::max(1.0, lanes);
+    double batches = std::ceil(lanes / costs.batch_lanes) * (load + 2 * std::sqrt(load)) + (bits + 1.0) / count;
+    double cost = additions + 2 * buckets + costs.digit * n * count + costs.inversion * batches;
+    if (best_count == 0 || cost < best) best = cost, best_count = count;
+    if (cost > 1.5 * best) break;
+  }
+  return cut_windows(bits, best_count);
+}
+
+// The non-zero scalars whose base is not infinity, folded to at most r/2 by the sign of the base, with the digits'
+// offsets added: digit = (bits of the window) - 2^(width-1). Ranges that were filled by different threads lie apart.
+template <class Fr>
+class Scalars {
+ public:
+  static_assert(Fr::N == 4);
+  struct Range {
+    uint64_t begin, end;
+  };
+
+  explicit Scalars(uint64_t n) : entry_(n) {
+    for (auto& limb : limb_) limb = Buffer<uint64_t>(n);
+  }
+
+  // Takes scalars [begin, end) of the interface to the slots from `begin` on; infinite(i) says whether base i is.
+  template <class Infinite>
+  Range fill(const void* scalars, uint64_t begin, uint64_t end, Lengths& lengths, Infinite&& infinite) {
+    uint64_t slot = begin;
+    for (uint64_t i = begin; i < end; i++) {
+      Fr s = Fr::load(at(scalars, i, Fr::kBytes));
+      if (s.is_zero() || infinite(i)) continue;
+      Fr negated = s.neg();
+      bool flip = false;
+      for (int k = 3; k >= 0; k--)
+        if (s.v[k] != negated.v[k]) {
+          flip = s.v[k] > negated.v[k];
+          break;
+        }
+      if (flip) s = negated;
+      int top = 3;
+      while (s.v[top] == 0) top--;
+      lengths.count[64 * top + 64 - __builtin_clzll(s.v[top])]++;
+      for (int k = 0; k < 4; k++) limb_[k][slot] = s.v[k];
+      entry_[slot++] = uint32_t(i << 1) | uint32_t(flip);
+    }
+    return {begin, slot};
+  }
+
+  // 2*(number of the base) + sign, of the scalar in a slot.
+  const uint32_t& entry(uint64_t slot) const { return entry_[slot]; }
+  // Makes the slots the numbers of their bases.
+  void renumber(const Range& range) {
+    for (uint64_t i = range.begin; i < range.end; i++) entry_[i] = uint32_t(i << 1) | (entry_[i] & 1);
+  }
+
+  // Adds 2^(position + width - 1) for every window but the top one.
+  void add_offsets(const Range& range, const std::vector<Window>& windows) {
+    uint64_t offset[4] = {};
+    for (const Window& w : windows)
+      if (!w.top) offset[(w.position + w.width - 1) / 64] |= uint64_t(1) << (w.position + w.width - 1) % 64;
+    for (uint64_t i = range.begin; i < range.end; i++) {
+      uint64_t carry = 0;
+      for (int k = 0; k < 4; k++) {
+        u128 sum = u128(limb_[k][i]) + offset[k] + carry;
+        limb_[k][i] = uint64_t(sum);
+        carry = uint64_t(sum >> 64);
+      }
+    }
+  }
+
+  // Sorts a window's non-zero digits by bucket (counting sort): entries receives 2*number + sign, bucket b's from
+  // first[b] to first[b + 1]. keys: scratch of as many words as there are slots.
+  void sort(const std::vector<Range>& ranges, const Window& window, uint32_t* keys, uint32_t* entries,
+            std::vector<uint32_t>& first) const {
+    const uint32_t word = window.position / 64, shift = window.position % 64;
+    const uint64_t *low = limb_[word].data(), *high = limb_[word < 3 ? word + 1 : 3].data();
+    const bool spans = shift + window.width > 64 && word < 3;
+    const uint64_t mask = (uint64_t(1) << window.width) - 1;
+    const int32_t half = window.top ? 0 : int32_t(1) << (window.width - 1);
+    first.assign(window.buckets() + 2, 0);
+    uint32_t* count = first.data() + 1;  // count[m]: digits of magnitude m, so that sums land one place on
+    for (const Range& r : ranges)
+      for (uint64_t i = r.begin; i < r.end; i++) {
+        uint64_t bits = low[i] >> shift;
+        if (spans) bits |= high[i] << (64 - shift);
+        int32_t digit = int32_t(bits & mask) - half;
+        uint32_t sign = uint32_t(digit < 0), magnitude = sign ? uint32_t(-digit) : uint32_t(digit);
+        keys[i] = magnitude << 1 | sign;
+        count[magnitude]++;
+      }
+    count[0] = 0;
+    for (uint32_t b = 1; b <= window.buckets(); b++) count[b] += count[b - 1];
+    // first[m] is now where magnitude m begins, bucket m - 1.
+    for (const Range& r : ranges)
+      for (uint64_t i = r.begin; i < r.end; i++) {
+        uint32_t key = keys[i];
+        if (key >> 1) entries[first[key >> 1]++] = entry_[i] ^ (key & 1);
+      }
+    // Each start has moved to the next one's place.
+    first[0] = 0;
+    first.pop_back();
+  }
+
+ private:
+  Buffer<uint64_t> limb_[4];
+  Buffer<uint32_t> entry_;
+};
+
+}  // namespace msm
+CZK_END
