@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from prover.circuits.builder import Recorder
 from prover.circuits.expression import Expression
-from prover.circuits.poseidon_parameters import PoseidonParameters, poseidon_parameters
+from prover.circuits.poseidon_parameters import PoseidonParameters, poseidon_parameters, round_numbers
 from prover.curves import PrimeField
 
 
@@ -43,8 +43,9 @@ def poseidon_constraints(field: PrimeField, arity: int) -> int:
     Four for each S-box (its input, square, fourth and fifth power); but the tag is a constant (none), the inputs of the
     first round are variables already (three), and the digest is allocated (one).
     """
-    parameters = poseidon_parameters(field, arity)
-    return 4 * (parameters.full * parameters.width + parameters.partial) - parameters.width - 2
+    width = arity + 1
+    full, partial = round_numbers(field.bits, width)
+    return 4 * (full * width + partial) - width - 2
 
 
 def poseidon_gadget(recorder: Recorder, inputs: Sequence[Expression]) -> Expression:

@@ -22,6 +22,7 @@ Matrix = tuple[Vector, ...]
 SECURITY_BITS = 128
 
 
+@functools.cache
 def round_numbers(field_bits: int, width: int) -> tuple[int, int]:
     """Full and partial rounds for exponent 5 at 128 bits: the secure pair with the fewest S-boxes, margin included."""
     best: tuple[int, int, int] | None = None
