@@ -1,6 +1,7 @@
 // The transform of a block that stays in cache: m elements in each of eight lanes, decimation in frequency (Gentleman
 // and Sande 1966), two levels at a time, natural order in, bit-reversed order out.
 #pragma once
+#include <type_traits>
 #include <vector>
 
 #include "host_field.hpp"
@@ -58,10 +59,15 @@ template <class L>
 void radix4_level(typename L::Block* x, uint32_t log, const BlockTwiddles<L>& twiddles) {
   uint64_t h = uint64_t(1) << (log - 2);
   const auto* w = twiddles.level(log);
+  auto level = [&](auto reduce) {
+    constexpr bool kReduce = decltype(reduce)::value;
+    L::template radix4_plain<kReduce>(x, h, twiddles.quarter());
+    for (uint64_t k = 1; k < h; k++) L::template radix4<kReduce>(x + k, h, w + 3 * k, twiddles.quarter());
+  };
   if (((log + 1) / 2) % 2 == 0)
-    for (uint64_t k = 0; k < h; k++) L::template radix4<true>(x + k, h, w + 3 * k, twiddles.quarter());
+    level(std::true_type{});
   else
-    for (uint64_t k = 0; k < h; k++) L::template radix4<false>(x + k, h, w + 3 * k, twiddles.quarter());
+    level(std::false_type{});
 }
 
 // Transforms `count` consecutive blocks of 2^log elements.
@@ -77,9 +83,9 @@ void transform_blocks(typename L::Block* x, uint32_t log, uint64_t count, const 
   for (; log > 2; log -= 2, count *= 4)
     for (uint64_t i = 0; i < count; i++) radix4_level<L>(x + (i << log), log, twiddles);
   if (log == 2)
-    for (uint64_t i = 0; i < count; i++) L::radix4_last(x + 4 * i, twiddles.quarter());
+    for (uint64_t i = 0; i < count; i++) L::template radix4_plain<false>(x + 4 * i, 1, twiddles.quarter());
   else if (log == 1)
-    for (uint64_t i = 0; i < count; i++) L::radix2_last(x + 2 * i);
+    for (uint64_t i = 0; i < count; i++) L::radix2_plain(x + 2 * i);
 }
 
 template <class L>

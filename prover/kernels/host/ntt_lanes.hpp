@@ -61,18 +61,19 @@ struct ScalarLanes {
       x[3 * h].x[l] = (d0 - d1) * w[2];
     }
   }
-  // The last two levels: h = 1, every other twiddle factor is 1.
-  static CZK_FN void radix4_last(Block* x, const Constant& i) {
+  // The same where w is (1, 1, 1).
+  template <bool kReduce>
+  static CZK_FN void radix4_plain(Block* x, uint64_t h, const Constant& i) {
     for (int l = 0; l < kLanes; l++) {
-      F a = x[0].x[l], b = x[1].x[l], c = x[2].x[l], d = x[3].x[l];
+      F a = x[0].x[l], b = x[h].x[l], c = x[2 * h].x[l], d = x[3 * h].x[l];
       F s0 = a + c, s1 = b + d, d0 = a - c, d1 = (b - d) * i;
       x[0].x[l] = s0 + s1;
-      x[1].x[l] = s0 - s1;
-      x[2].x[l] = d0 + d1;
-      x[3].x[l] = d0 - d1;
+      x[h].x[l] = s0 - s1;
+      x[2 * h].x[l] = d0 + d1;
+      x[3 * h].x[l] = d0 - d1;
     }
   }
-  static CZK_FN void radix2_last(Block* x) {
+  static CZK_FN void radix2_plain(Block* x) {
     for (int l = 0; l < kLanes; l++) {
       F a = x[0].x[l], b = x[1].x[l];
       x[0].x[l] = a + b;

@@ -1,10 +1,11 @@
 // Eight transforms side by side in AVX-512 registers: elements in five limbs of 52 bits, one lane each, products by the
 // 52-bit multiply-add instructions (IFMA). Same interface as ScalarLanes (ntt_lanes.hpp).
 //
-// Ranges. An element is any value below 2^260 = 35.3 p (BLS12-381) or 84.6 p (BN254) whose limbs may exceed 52 bits or
-// be negative as long as their weighted sum does not; `carried` settles that. A product by a constant lies below 2p. The
-// block transform calls radix4<true>, radix4<false>, ... in alternation, radix4<true> before the last levels:
-//   in below 2p -> radix4<false> -> below 8p -> radix4<true> -> below 2p -> last levels -> below 8p.
+// Ranges. An element is any value below 2^260 = 35.3 p (BLS12-381) or 84.6 p (BN254); its limbs may exceed 52 bits or be
+// negative, and `carried` settles that where a product or a store needs it. A product by a constant lies below 2p, its
+// limbs below 2^57. The block transform calls radix4<true> and radix4<false> in alternation, radix4<true> before the last
+// levels, so that neither values nor limbs outgrow their room:
+//   in below 2p -> radix4<false> -> below 8p, limbs below 2^59 -> radix4<true> -> below 2p -> last levels -> below 8p.
 #pragma once
 #include <immintrin.h>
 
@@ -118,6 +119,13 @@ struct IfmaLanes {
     return out;
   }
 
+  // The value modulo 2^260 of limbs whose carries wait, known to be small once those are added: then the top limb, without
+  // them, is small too, and may be negative. So its 52 bits are taken as a signed number.
+  static CZK_FN V modulo_260(V x) {
+    x.limb[M - 1] = _mm512_srai_epi64(_mm512_slli_epi64(x.limb[M - 1], 12), 12);
+    return x;
+  }
+
   // x times a constant w modulo p, below 2p (Shoup's trick; Harvey, Faster arithmetic for number-theoretic transforms,
   // 2014). q = floor(x * quotient / 2^260) is short of x*w/p by less than 2: by x/2^260 < 1 for the constant's rounding
   // and by less than 1 + 2^-40 here, where products below limb 4 are left out. x*w - q*p is then below 2p (the sum is
@@ -132,25 +140,26 @@ struct IfmaLanes {
         if (i + j >= 3) q[i + j - 3] = hi(q[i + j - 3], x.limb[i], all(k.quotient[j]));
       }
     }
-    CZK_UNROLL for (int i = 0; i < M; i++) q[i + 1] = _mm512_add_epi64(q[i + 1], _mm512_srli_epi64(q[i], 52));
     V r;
     CZK_UNROLL for (int i = 0; i < M; i++) r.limb[i] = _mm512_setzero_si512();
     CZK_UNROLL for (int i = 0; i < M; i++) {
       CZK_UNROLL for (int j = 0; i + j < M; j++) {
         r.limb[i + j] = lo(r.limb[i + j], x.limb[i], all(k.w[j]));
-        r.limb[i + j] = lo(r.limb[i + j], q[i + 1], all(kMinusP.v[j]));
-        if (i + j + 1 < M) {
-          r.limb[i + j + 1] = hi(r.limb[i + j + 1], x.limb[i], all(k.w[j]));
-          r.limb[i + j + 1] = hi(r.limb[i + j + 1], q[i + 1], all(kMinusP.v[j]));
-        }
+        if (i + j + 1 < M) r.limb[i + j + 1] = hi(r.limb[i + j + 1], x.limb[i], all(k.w[j]));
       }
     }
-    return carried<true>(r);
+    CZK_UNROLL for (int i = 0; i < M; i++) q[i + 1] = _mm512_add_epi64(q[i + 1], _mm512_srli_epi64(q[i], 52));
+    CZK_UNROLL for (int i = 0; i < M; i++) {
+      CZK_UNROLL for (int j = 0; i + j < M; j++) {
+        r.limb[i + j] = lo(r.limb[i + j], q[i + 1], all(kMinusP.v[j]));
+        if (i + j + 1 < M) r.limb[i + j + 1] = hi(r.limb[i + j + 1], q[i + 1], all(kMinusP.v[j]));
+      }
+    }
+    return modulo_260(r);
   }
 
-  // a * b / 2^260 modulo p (Montgomery), for a*b below 2^260 * p; below 2p then.
-  static CZK_FN V montgomery(const V& a_in, const V& b) {
-    V a = carried<false>(a_in);
+  // a * b / 2^260 modulo p (Montgomery), for a*b below 2^260 * p and carried operands; below 2p, carries waiting.
+  static CZK_FN V montgomery(const V& a, const V& b) {
     __m512i t[2 * M];
     CZK_UNROLL for (int i = 0; i < 2 * M; i++) t[i] = _mm512_setzero_si512();
     CZK_UNROLL for (int i = 0; i < M; i++) {
@@ -169,7 +178,7 @@ struct IfmaLanes {
     }
     V r;
     CZK_UNROLL for (int i = 0; i < M; i++) r.limb[i] = t[M + i];
-    return carried<true>(r);
+    return r;
   }
 
   // The same value modulo p, below p * (1 + 2^-38), for a value below 35p: the estimate of value / p from the top limb
@@ -181,11 +190,11 @@ struct IfmaLanes {
       x.limb[i] = lo(x.limb[i], q, all(kMinusP.v[i]));
       if (i + 1 < M) x.limb[i + 1] = hi(x.limb[i + 1], q, all(kMinusP.v[i]));
     }
-    return carried<true>(x);
+    return modulo_260(x);
   }
-  // x - p where x is at least p, for x below 2p and carried.
-  static CZK_FN V canonical(const V& x) {
-    V d;
+  // Below p and carried, for a value below 2p.
+  static CZK_FN V canonical(const V& x_in) {
+    V x = carried<true>(x_in), d;
     CZK_UNROLL for (int i = 0; i < M; i++) d.limb[i] = _mm512_sub_epi64(x.limb[i], all(kMultiple<1>.v[i]));
     d = carried<true>(d);
     __mmask8 below = _mm512_test_epi64_mask(d.limb[4], all(uint64_t(1) << 51));
@@ -269,39 +278,55 @@ struct IfmaLanes {
   }
 
   static CZK_FN Factors load_factors(const F* src) { return load_lanes(reinterpret_cast<const char*>(src), 32); }
-  static CZK_FN void multiply(Factors& f, const Factors& by) { f = montgomery(f, by); }
+  static CZK_FN void multiply(Factors& f, const Factors& by) { f = carried<false>(montgomery(f, by)); }
   // Below p * (1 + 8 * 2 / 35): four words hold it unreduced.
-  static CZK_FN void store_twisted(const Block& b, const Factors& f, char* dst) { pack(montgomery(read(b), f), dst); }
+  static CZK_FN void store_twisted(const Block& b, const Factors& f, char* dst) {
+    pack(carried<true>(montgomery(carried<false>(read(b)), f)), dst);
+  }
 
   template <bool kReduce>
   static CZK_FN void radix4(Block* x, uint64_t h, const Constant* w, const Constant& i) {
-    constexpr int kIn = kReduce ? 8 : 2;  // the bound of the inputs, in p
-    V a = read(x[0]), c = read(x[2 * h]);
-    V s0 = add(a, c), d0 = sub<kIn>(a, c);
-    V b = read(x[h]), d = read(x[3 * h]);
-    V s1 = add(b, d), d1 = sub<kIn>(b, d);
-    V sum = add(s0, s1);
-    write(x[0], kReduce ? reduced(sum) : sum);
-    write(x[h], times(sub<2 * kIn>(s0, s1), w[0]));
-    d1 = times(d1, i);
-    write(x[2 * h], times(add(d0, d1), w[1]));
-    write(x[3 * h], times(sub<2>(d0, d1), w[2]));
+    Pairs<kReduce> v(x, h);
+    write(x[0], settled<kReduce>(add(v.s0, v.s1)));
+    write(x[h], times(sub<2 * kBound<kReduce>>(v.s0, v.s1), w[0]));
+    V t = times(v.d1, i);
+    write(x[2 * h], times(add(v.d0, t), w[1]));
+    write(x[3 * h], times(sub<2>(v.d0, t), w[2]));
   }
-  static CZK_FN void radix4_last(Block* x, const Constant& i) {
-    V a = read(x[0]), c = read(x[2]);
-    V s0 = add(a, c), d0 = sub<2>(a, c);
-    V b = read(x[1]), d = read(x[3]);
-    V s1 = add(b, d), d1 = times(sub<2>(b, d), i);
-    write(x[0], add(s0, s1));
-    write(x[1], sub<4>(s0, s1));
-    write(x[2], add(d0, d1));
-    write(x[3], sub<2>(d0, d1));
+  template <bool kReduce>
+  static CZK_FN void radix4_plain(Block* x, uint64_t h, const Constant& i) {
+    Pairs<kReduce> v(x, h);
+    write(x[0], settled<kReduce>(add(v.s0, v.s1)));
+    write(x[h], settled<kReduce>(sub<2 * kBound<kReduce>>(v.s0, v.s1)));
+    V t = times(v.d1, i);
+    write(x[2 * h], settled<kReduce>(add(v.d0, t)));
+    write(x[3 * h], settled<kReduce>(sub<2>(v.d0, t)));
   }
-  static CZK_FN void radix2_last(Block* x) {
+  static CZK_FN void radix2_plain(Block* x) {
     V a = read(x[0]), b = read(x[1]);
     write(x[0], add(a, b));
     write(x[1], sub<2>(a, b));
   }
+
+ private:
+  // What the inputs of radix4 are below, in p.
+  template <bool kReduce>
+  static constexpr int kBound = kReduce ? 8 : 2;
+  template <bool kReduce>
+  static CZK_FN V settled(const V& x) {
+    return kReduce ? reduced(x) : x;
+  }
+  // The sums and differences of the first of radix4's two levels.
+  template <bool kReduce>
+  struct Pairs {
+    V s0, s1, d0, d1;
+    CZK_FN Pairs(const Block* x, uint64_t h) {
+      V a = read(x[0]), c = read(x[2 * h]);
+      s0 = add(a, c), d0 = sub<kBound<kReduce>>(a, c);
+      V b = read(x[h]), d = read(x[3 * h]);
+      s1 = add(b, d), d1 = sub<kBound<kReduce>>(b, d);
+    }
+  };
 };
 
 CZK_END
