@@ -85,7 +85,12 @@ class ConsoleApp(App[None]):
             self.say(line, "warning")
 
     def _ended_by(self, number: int) -> None:
-        self.exit(return_code=128 + number)
+        self.leave(128 + number)
+
+    def leave(self, code: int) -> None:
+        """Ask everything to stop, then end: the engine stops while the terminal is being restored."""
+        self.feed.stop(0.0)
+        self.exit(return_code=code)
 
     def on_app_blur(self, event: events.AppBlur) -> None:
         """Nobody looks: slow down."""
@@ -106,7 +111,7 @@ class ConsoleApp(App[None]):
         """Fold what is new and show it."""
         failure = self.feed.failure
         if failure is not None:
-            self.exit(return_code=failure.exit_code if isinstance(failure, ProverError) else 1)
+            self.leave(failure.exit_code if isinstance(failure, ProverError) else 1)
             return
         frame = self.feed.poll(self.window_s)
         now = time.monotonic()
@@ -200,8 +205,8 @@ class ConsoleApp(App[None]):
             self.say(f"picture saved: {path}")
 
     def action_leave(self) -> None:
-        """End the console; what proves is stopped after the terminal is restored."""
-        self.exit(return_code=0)
+        """Stop proving and end the console."""
+        self.leave(0)
 
     def on_knob_panel_proposed(self, event: KnobPanel.Proposed) -> None:
         """The operator turned a knob."""

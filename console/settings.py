@@ -46,22 +46,23 @@ def config_path(option: str | None) -> Path:
     return Path(option) if option else config_folder() / "config.toml"
 
 
-def read_console_section(path: Path, *, required: bool) -> ConsoleSettings:
-    """Settings from the ``[console]`` section of a configuration file.
-
-    A missing file gives the defaults unless ``required``. Raises ``InputError`` naming the entry.
-    """
+def read_configuration(path: Path, *, required: bool) -> dict[str, object]:
+    """A configuration file. A missing one is empty unless ``required``. Raises ``InputError``."""
     if not path.exists():
         if required:
             raise InputError("configuration file not found", str(path), "check --config")
-        return ConsoleSettings()
+        return {}
     import tomli
 
     try:
-        document = tomli.loads(path.read_text(encoding="utf-8"))
+        return dict(tomli.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise InputError("configuration cannot be read", str(path), str(error)) from error
-    section = document.get("console", {})
+
+
+def read_console_section(path: Path, *, required: bool) -> ConsoleSettings:
+    """Settings from the ``[console]`` section of a configuration file. Raises ``InputError`` naming the entry."""
+    section = read_configuration(path, required=required).get("console", {})
     if not isinstance(section, dict):
         raise InputError("configuration entry is no table", f"{path}: console", "write [console]")
     settings = ConsoleSettings()

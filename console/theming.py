@@ -6,6 +6,7 @@ nothing reaches it unchecked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -44,8 +45,11 @@ class ThemeFile:
 
 def data_folder() -> Path:
     """The shipped themes: ``console/themes`` of the installed package, ``themes`` beside it in a checkout."""
-    installed = Path(str(resources.files("console") / "themes"))
-    return installed if installed.is_dir() else installed.parent.parent / "themes"
+    package = resources.files("console")
+    # An editable install may span several folders; its own files then tell where the checkout is.
+    home = package if isinstance(package, Path) else Path(__file__).parent
+    installed = home / "themes"
+    return installed if installed.is_dir() else home.parent / "themes"
 
 
 def user_folder() -> Path:
@@ -112,3 +116,9 @@ def read_themes() -> tuple[dict[str, ThemeFile], list[str]]:
             except InputError as error:
                 problems.append(str(error))
     return themes, problems
+
+
+def require_theme(name: str, themes: Mapping[str, ThemeFile]) -> None:
+    """Raise ``InputError`` if there is no theme of this name."""
+    if name not in themes:
+        raise InputError("unknown theme", name, f"there are {', '.join(sorted(themes))}")

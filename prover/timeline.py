@@ -469,11 +469,14 @@ class Timeline:
     def _utilisation_by(self, device: int, busy_s: float, start: float, end: float) -> dict[str, float | None]:
         figures: dict[str, float | None] = dict.fromkeys(("kernels", "sm", "driver", "lock", "timeline"))
         lane = self._lanes.get(device, _NO_LANE)
-        sections = lane.sections.clip(start, end)
+        # what goes on now belongs to all three, or one could be over 1; a kernel always runs under the lock
+        open_ = lane.open.values()
+        sections = _clip(lane.sections, [was.start for was in open_], start, end)
+        locked = _clip(lane.locked, [was.start for was in open_ if was.phase in _KERNELS], start, end)
         if sections and sections[-1][1] > sections[0][0]:
             window = sections[-1][1] - sections[0][0]
             figures["kernels"] = busy_s / window
-            figures["lock"] = lane.locked.covered(start, end) / window
+            figures["lock"] = length(locked) / window
             figures["timeline"] = length(sections) / window
         return figures
 

@@ -16,7 +16,6 @@ from typing import Protocol
 from console.analysis.diagnosis import Evidence, diagnose
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
-from console.feeds.engine_log import EngineLog
 from console.feeds.logfile import LogFollower
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
 from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
@@ -44,6 +43,10 @@ class Hosted(EngineView, Protocol):
     def failure(self) -> BaseException | None:
         """What ended it."""
 
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with it while it runs."""
+
     def start(self) -> None:
         """Start it."""
 
@@ -61,8 +64,8 @@ class Sampler(Protocol):
     def start(self) -> None:
         """Start sampling."""
 
-    def stop(self) -> None:
-        """Stop."""
+    def stop(self, timeout_s: float) -> None:
+        """Stop, waiting at most this long."""
 
     def samples(self, since: float) -> tuple[DeviceSample, ...]:
         """Samples after ``since``, oldest first."""
@@ -90,17 +93,15 @@ class EngineFeed:
         engine: Hosted,
         *,
         log_path: Path | None = None,
-        engine_log: EngineLog | None = None,
+        log_name: str = "engine",
         sampler: Sampler | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._sampler = sampler
-        self._engine_log = engine_log
-        self._foreign_log = log_path is not None
-        path = log_path or (engine_log.path if engine_log is not None else None)
-        self._follower = LogFollower(path) if path is not None else None
+        self._log_name = log_name
+        self._follower = LogFollower(log_path) if log_path is not None else None
         self._clock = clock
         self._wall = wall
         self._timeline = Timeline()
@@ -117,19 +118,17 @@ class EngineFeed:
 
     @property
     def log_name(self) -> str:
-        """The engine, or the file that is followed instead."""
-        if self._follower is None:
-            return "none"
-        return self._follower.path.name if self._foreign_log else "engine"
+        """What is followed."""
+        return self._log_name
 
     @property
     def log_problem(self) -> str | None:
-        """What is wrong with the log."""
-        if self._engine_log is not None and self._engine_log.problem:
-            return self._engine_log.problem
-        if self._follower is not None and (self._foreign_log or self.ready):
-            return self._follower.problem
-        return None
+        """What is wrong with the session or with the log."""
+        if self._engine.trouble is not None:
+            return self._engine.trouble
+        if self._follower is None:
+            return "no log is kept"
+        return self._follower.problem
 
     @property
     def failure(self) -> BaseException | None:
@@ -145,22 +144,18 @@ class EngineFeed:
         """Start engine, sampler and log."""
         if self._sampler is not None:
             self._sampler.start()
-        if self._engine_log is not None:
-            self._engine_log.start()
         if self._follower is not None:
             self._follower.start()
         self._engine.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Stop all of them; whether the engine ended in time."""
-        ended = self._engine.stop(timeout_s)
-        if self._engine_log is not None:
-            self._engine_log.stop()
+        """Stop all of them; whether the engine ended in time. With 0 they are only asked."""
+        rest = min(timeout_s, 0.1)
         if self._follower is not None:
-            self._follower.stop()
+            self._follower.stop(rest)
         if self._sampler is not None:
-            self._sampler.stop()
-        return ended
+            self._sampler.stop(rest)
+        return self._engine.stop(timeout_s)
 
     def take_lines(self) -> list[str]:
         """New log lines."""

@@ -77,11 +77,11 @@ class HostSampler:
         """Start sampling."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop; waits for at most one read."""
+    def stop(self, timeout_s: float = 0.2) -> None:
+        """Ask the thread to end, and wait a moment for it."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(0.2)
+        if timeout_s > 0 and self._thread.is_alive():
+            self._thread.join(timeout_s)
 
     def samples(self, since: float = 0.0) -> tuple[DeviceSample, ...]:
         """Samples taken after ``since``, oldest first."""

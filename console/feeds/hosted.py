@@ -12,17 +12,33 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from prover.cancel import Cancelled, CancelToken
-from prover.errors import ProverError
 from prover.model import Counters, Event, Snapshot
-from prover.pipeline.interfaces import Change, EngineControl, Progress, Receipt
+from prover.pipeline.interfaces import Change, EngineView, Progress, Receipt
 
 NICENESS = 5
 """How far proving stands behind the interface on a machine whose cores are all busy."""
 
-Starter = Callable[[Progress, CancelToken], EngineControl]
-"""Makes a running engine, telling what it does meanwhile; raises ``ProverError`` or ``Cancelled``."""
+
+class Session(Protocol):
+    """A running engine with what feeds it and what writes its log."""
+
+    @property
+    def engine(self) -> EngineView:
+        """The engine."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is submitted or logged any more, in one line."""
+
+    def stop(self) -> None:
+        """Stop all of it and join its threads."""
+
+
+Starter = Callable[[Progress, CancelToken], Session]
+"""Starts a session, telling what it does meanwhile; raises ``ProverError`` or ``Cancelled``."""
 
 _NOT_READY = Receipt(False, 0, reason="the engine is still starting")
 
@@ -44,14 +60,25 @@ class HostedEngine:
         self._begun = clock()
         self._cancel = CancelToken()
         self._activity = "getting ready"
-        self._engine: EngineControl | None = None
+        self._session: Session | None = None
         self._thread = threading.Thread(target=self._run, name="engine-start", daemon=True)
-        self.failure: BaseException | None = None
+        self._stopper: threading.Thread | None = None
+        self._failure: BaseException | None = None
 
     @property
     def ready(self) -> bool:
         """Whether the engine runs."""
-        return self._engine is not None
+        return self._session is not None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What kept the engine from starting."""
+        return self._failure
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with a running session."""
+        return self._session.trouble if self._session is not None else None
 
     def start(self) -> None:
         """Begin to make the engine."""
@@ -59,9 +86,8 @@ class HostedEngine:
 
     def snapshot(self) -> Snapshot:
         """The engine's picture; before it runs, an empty one that tells what is being prepared."""
-        engine = self._engine
-        if engine is not None:
-            return engine.snapshot()
+        if self._session is not None:
+            return self._session.engine.snapshot()
         return Snapshot(
             at=self._clock(),
             started=self._begun,
@@ -80,43 +106,39 @@ class HostedEngine:
 
     def events(self, since: int) -> Sequence[Event]:
         """The engine's events."""
-        engine = self._engine
-        return engine.events(since) if engine is not None else ()
+        return self._session.engine.events(since) if self._session is not None else ()
 
     def propose(self, change: Change) -> Receipt:
         """Hand a proposal to the engine."""
-        engine = self._engine
-        return engine.propose(change) if engine is not None else _NOT_READY
+        return self._session.engine.propose(change) if self._session is not None else _NOT_READY
 
     def undo(self, who: str = "operator") -> Receipt:
         """Hand an undo to the engine."""
-        engine = self._engine
-        return engine.undo(who) if engine is not None else _NOT_READY
+        return self._session.engine.undo(who) if self._session is not None else _NOT_READY
 
     def stop(self, timeout_s: float) -> bool:
-        """Cancel what is being made or proved; whether all of it ended within ``timeout_s``."""
-        self._cancel.cancel()
-        stopper = threading.Thread(target=self._stop, name="engine-stop", daemon=True)
-        stopper.start()
-        stopper.join(timeout_s)
-        return not stopper.is_alive()
+        """Cancel what is being made or proved; whether all of it ended within ``timeout_s``. Ask again to wait more."""
+        if self._stopper is None:
+            self._cancel.cancel()
+            self._stopper = threading.Thread(target=self._stop, name="engine-stop", daemon=True)
+            self._stopper.start()
+        self._stopper.join(timeout_s)
+        return not self._stopper.is_alive()
 
     def _stop(self) -> None:
         if self._thread.ident is not None:
             self._thread.join()
-        if self._engine is not None:
-            self._engine.stop(0.0)
+        if self._session is not None:
+            self._session.stop()
 
     def _run(self) -> None:
         stand_back()
         try:
-            self._engine = self._starter(self._tell, self._cancel)
+            self._session = self._starter(self._tell, self._cancel)
         except Cancelled:
             return
-        except ProverError as error:
-            self.failure = error
-        except Exception as error:  # noqa: BLE001 - handed to the main thread, which reports it as a crash
-            self.failure = error
+        except Exception as error:  # noqa: BLE001 - the main thread reports it, as a refusal or as a crash
+            self._failure = error
 
     def _tell(self, what: str, share: float | None) -> None:
         self._activity = what if share is None else f"{what} {share * 100:3.0f} %"

@@ -142,11 +142,11 @@ class LogFollower:
         """Start following."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop; waits a moment for the thread."""
+    def stop(self, timeout_s: float = 0.2) -> None:
+        """Ask the thread to end, and wait a moment for it."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(0.2)
+        if timeout_s > 0 and self._thread.is_alive():
+            self._thread.join(timeout_s)
 
     def take(self) -> list[str]:
         """Lines that came since the last call, oldest first; only the newest are kept if nobody asks for long."""

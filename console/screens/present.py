@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from console.frame import DeviceFrame, Frame
 from prover.figures import GapCluster
-from prover.model import DeviceState, JobState, KnobView, StageView
-from prover.pipeline.knobs import KnobSpec, KnobType
+from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
+from prover.pipeline.knobs import KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
 from widgets.figures import percent, rate, seconds, short_seconds, size, used_of
 from widgets.header import HeaderData
@@ -35,12 +35,20 @@ def _share(value: float | None) -> str:
     return percent(None if value is None else 100 * value)
 
 
+def device_name(view: DeviceView) -> str:
+    """A device as people call it."""
+    if view.kind == "host" and view.name == "host":
+        cores = available_cores()
+        return f"host CPU, {cores} core{'s' if cores > 1 else ''}"
+    return view.name
+
+
 def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     """The first line."""
     snapshot = frame.snapshot
     parts = ["in-process", snapshot.workload or snapshot.circuit]
     if frame.devices:
-        parts.append(frame.devices[0].view.name)
+        parts.append(device_name(frame.devices[0].view))
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
     elif frame.devices:
@@ -61,8 +69,8 @@ def device(frame: Frame, one: DeviceFrame) -> DeviceData:
     usage = percent(newest.cpu if newest is not None else None)
     over = one.clusters_over_s
     return DeviceData(
-        title=f"{word} {view.ordinal} · {view.name}",
-        note=f"CPU workers share the cores with synthesis · last {frame.window:.0f} s"
+        title=f"{word} {view.ordinal} · {device_name(view)}",
+        note=f"no GPU in use, proving on the CPU · last {frame.window:.0f} s"
         if view.kind == "host"
         else f"last {frame.window:.0f} s",
         now=frame.at,
@@ -99,8 +107,13 @@ def _cost(cluster: GapCluster) -> float:
 
 def _cluster_text(cluster: GapCluster) -> str:
     text = f"{cluster.count} × {seconds(cluster.centre_s)}"
-    low, high = short_seconds(cluster.low_s), short_seconds(cluster.high_s)
-    return text if low == high else f"{text} ({low}–{high})"
+    low, high = cluster.low_s, cluster.high_s
+    if high < 0.0995:
+        spread, same = f"{1000 * low:.0f}–{1000 * high:.0f} ms", round(1000 * low) == round(1000 * high)
+    else:
+        spread = f"{short_seconds(low)}–{short_seconds(high)}"
+        same = short_seconds(low) == short_seconds(high)
+    return text if same else f"{text} ({spread})"
 
 
 def pipeline(frame: Frame) -> PipelineData:

@@ -24,7 +24,7 @@ class FakeSampler:
     def start(self) -> None:
         pass
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
         pass
 
     def samples(self, since: float) -> tuple[DeviceSample, ...]:

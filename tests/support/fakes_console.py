@@ -110,6 +110,7 @@ class FakeEngine:
         self.started = clock.at
         self.running = False
         self.failure: BaseException | None = None
+        self.trouble: str | None = None
         self.knobs = KnobSet(knobs or {})
         self.in_force: dict[str, KnobValue] = dict(self.knobs)
         self.changed: dict[str, tuple[float, float | None]] = {}

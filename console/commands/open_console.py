@@ -1,0 +1,171 @@
+"""``cuzk-top``: opens the console on the prover that it hosts, or prints one frame of it (``--once``)."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from console.settings import (
+    ConsoleSettings,
+    config_path,
+    no_colour_wanted,
+    read_configuration,
+    read_console_section,
+    state_folder,
+)
+from prover.errors import InputError, MachineLacks
+
+if TYPE_CHECKING:
+    from console.feeds.engine import EngineFeed
+
+_UNBUILT = {
+    "circuit": "--circuit",
+    "inputs": "--inputs",
+    "wasm": "--wasm",
+    "attach": "--attach",
+    "cuzk_config": "--cuzk-config",
+    "record": "--record",
+    "since": "--since",
+}
+_STOP_S = 0.25
+"""How long leaving waits for the engine; a process that ends takes the rest with it."""
+_PLAIN_SIZE = (120, 40)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the console."""
+    parser.add_argument("--workload", metavar="CIRCUIT", help="built-in circuit to prove, as poseidon-merkle-13")
+    parser.add_argument("-j", dest="clients", type=int, metavar="CLIENTS", help="jobs in flight (2)")
+    parser.add_argument("--partitions", type=int, metavar="P", help="partitions of a job (8)")
+    parser.add_argument("--log", type=Path, metavar="PATH", help="follow this log instead of the engine's own")
+    parser.add_argument("--once", action="store_true", help="print one frame and end; with --json as JSON")
+    parser.add_argument("--read-only", action="store_true", help="change nothing")
+    parser.add_argument("--theme", metavar="NAME", help="dark, light, contrast, colourblind, or one of your own")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
+    parser.add_argument("--no-color", action="store_true", help="no colours (so does NO_COLOR)")
+    for dest, option in _UNBUILT.items():
+        parser.add_argument(option, dest=dest, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the console, or print a frame. Raises ``InputError`` for options that cannot be used."""
+    _refuse(args)
+    settings = _settings(args)
+    if not args.once and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InputError("no terminal", "the console needs one", "use --once for one frame as text, --once --json")
+    feed = _feed(args, settings)
+    return _once(feed, settings, as_json=args.json) if args.once else _open(feed, settings)
+
+
+def _refuse(args: argparse.Namespace) -> None:
+    for dest, option in _UNBUILT.items():
+        if getattr(args, dest) is not None:
+            raise InputError("option is not built yet", option, "this version hosts the built-in workload only")
+    if args.json and not args.once:
+        raise InputError("--json prints one frame", "the console", "add --once")
+    if args.device not in ("auto", "host"):
+        raise InputError("device is not built yet", f"--device {args.device}", "this version proves on the host")
+    for option, value in (("-j", args.clients), ("--partitions", args.partitions)):
+        if value is not None and not 1 <= value <= 1024:
+            raise InputError("number is out of range", f"{option} {value}", "give 1 to 1024")
+    if args.workload is not None:
+        from prover.circuits.builtin import builtin
+
+        builtin(args.workload)
+
+
+def _settings(args: argparse.Namespace) -> ConsoleSettings:
+    settings = read_console_section(config_path(args.config), required=args.config is not None)
+    return replace(
+        settings,
+        theme=args.theme or settings.theme,
+        ascii=args.ascii or settings.ascii,
+        colour=not no_colour_wanted(args.no_color),
+        read_only=args.read_only or settings.read_only,
+        log_path=args.log,
+    )
+
+
+def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
+    from console.feeds.builtin import CLIENTS, DEFAULT_CIRCUIT, PARTITIONS, BuiltinWorkload, starter
+    from console.feeds.engine import EngineFeed
+    from console.feeds.host import HostSampler
+    from console.feeds.hosted import HostedEngine
+    from prover.pipeline.knobs import load_knobs
+    from prover.pipeline.log import LogFile
+
+    document = read_configuration(config_path(args.config), required=args.config is not None)
+    table = document.get("knobs", {})
+    if not isinstance(table, dict):
+        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
+    knobs = load_knobs(table, os.environ, args.knobs)
+    workload = BuiltinWorkload(args.workload or DEFAULT_CIRCUIT, args.partitions or PARTITIONS, args.clients or CLIENTS)
+    log: LogFile | None = None
+    with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
+        log = LogFile(state_folder() / "logs")
+    engine = HostedEngine(starter(workload, knobs, log), workload.subject)
+    own = log.path if log is not None else None
+    path = settings.log_path or own
+    return EngineFeed(
+        engine,
+        log_path=path.absolute() if path is not None else None,
+        log_name=path.name if path is not None else "none",
+        sampler=HostSampler(),
+    )
+
+
+def _open(feed: EngineFeed, settings: ConsoleSettings) -> int:
+    sys.setswitchinterval(0.001)  # the interface gets its turn between pieces of Python work
+    _set_no_color(not settings.colour)
+    from console.app import ConsoleApp
+    from console.theming import read_themes, require_theme
+
+    themes, problems = read_themes()
+    require_theme(settings.theme, themes)
+    app = ConsoleApp(feed, settings, themes, problems)
+    app.run()
+    ended = feed.stop(_STOP_S)
+    if feed.failure is not None:
+        raise feed.failure
+    code = app.return_code or 0
+    if not ended:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # a native call is still on its way to its end; nothing of it is wanted any more
+    return code
+
+
+def _set_no_color(plain: bool) -> None:
+    """Textual and Rich read the environment; an empty ``NO_COLOR`` means nothing to us and much to them."""
+    if plain:
+        os.environ["NO_COLOR"] = "1"
+    else:
+        os.environ.pop("NO_COLOR", None)
+
+
+def _once(feed: EngineFeed, settings: ConsoleSettings, *, as_json: bool) -> int:
+    from console.interrupts import run_interruptibly
+    from console.once import first_frame, plain_screen
+
+    feed.start()
+    try:
+        frame, lines = run_interruptibly(lambda cancel: first_frame(feed, cancel))
+    finally:
+        feed.stop(10.0)
+    if as_json:
+        from console.cli import print_json
+        from console.export.frame_json import frame_document
+
+        print_json(frame_document(frame))
+    else:
+        _set_no_color(True)
+        size = shutil.get_terminal_size(_PLAIN_SIZE)
+        columns, rows = (max(80, size.columns), max(24, size.lines)) if sys.stdout.isatty() else _PLAIN_SIZE
+        sys.stdout.write(plain_screen(frame, lines, settings, (columns, rows), feed) + "\n")
+    return 1 if frame.snapshot.counters.jobs_failed else 0

@@ -1,0 +1,1 @@
+"""Exports: the frame for other programs. Nothing here knows Textual."""

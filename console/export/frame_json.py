@@ -1,0 +1,119 @@
+"""The frame as the contract's JSON document ``cuzk-top/frame/1``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from console.frame import DeviceFrame, Frame
+from prover.model import JobView, PartitionView
+
+SCHEMA = "cuzk-top/frame/1"
+
+
+def frame_document(frame: Frame) -> dict[str, Any]:
+    """The document. Times are seconds before the frame; undefined values are null."""
+    snapshot = frame.snapshot
+    counters = snapshot.counters
+    output = frame.throughput
+    return {
+        "schema": SCHEMA,
+        "circuit": snapshot.circuit,
+        "workload": snapshot.workload,
+        "paused": snapshot.paused,
+        "activity": snapshot.activity,
+        "window_s": frame.window,
+        "feeds": [{"name": feed.name, "age_s": feed.age_s, "problem": feed.problem} for feed in frame.feeds],
+        "devices": [_device(one, frame.at) for one in frame.devices],
+        "stages": [
+            {
+                "name": stage.name,
+                "workers": stage.workers,
+                "busy": stage.busy,
+                "queued": stage.queued,
+                "capacity": stage.capacity,
+                "blocked": stage.blocked,
+            }
+            for stage in snapshot.stages
+        ],
+        "jobs": [_job(job, frame.at) for job in snapshot.jobs],
+        "knobs": {
+            knob.name: {"wanted": knob.wanted, "in_force": knob.in_force, "lagging": list(knob.lagging)}
+            for knob in snapshot.knobs
+        },
+        "throughput": {
+            "proofs": counters.jobs_done,
+            "failed": counters.jobs_failed,
+            "partitions": counters.partitions_done,
+            "verified": counters.proofs_verified,
+            "withheld": counters.proofs_withheld,
+            "proofs_per_minute": output.proofs_per_minute,
+            "steady_seconds_per_proof": output.seconds_per_proof,
+            "steady_utilisation": output.steady_utilisation,
+            "ceiling_proofs_per_minute": output.ceiling_proofs_per_minute,
+        },
+        "diagnosis": {
+            "bottleneck": frame.diagnosis.bottleneck,
+            "sentences": [remark.text for remark in frame.diagnosis.remarks],
+        },
+    }
+
+
+def _device(one: DeviceFrame, now: float) -> dict[str, Any]:
+    view = one.view
+    newest = one.samples[-1] if one.samples else None
+    return {
+        "ordinal": view.ordinal,
+        "kind": view.kind,
+        "name": view.name,
+        "state": view.state.value,
+        "cause": view.cause.value if view.cause is not None else None,
+        "state_s": now - view.since,
+        "sentence": one.headline.sentence,
+        "workers": view.workers,
+        "workers_busy": view.workers_busy,
+        "utilisation_by": {
+            name: one.utilisation_by.get(name) for name in ("kernels", "sm", "driver", "lock", "timeline")
+        },
+        "steady_utilisation": one.steady_utilisation,
+        "cpu_percent": newest.cpu if newest is not None else None,
+        "memory_used_bytes": view.memory_used,
+        "memory_total_bytes": view.memory_total,
+        "gaps": {
+            "over_s": one.clusters_over_s,
+            "clusters": [
+                {
+                    "count": cluster.count,
+                    "centre_s": cluster.centre_s,
+                    "low_s": cluster.low_s,
+                    "high_s": cluster.high_s,
+                    "cause": cluster.cause.value,
+                }
+                for cluster in one.clusters
+            ],
+        },
+    }
+
+
+def _job(job: JobView, now: float) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "circuit": job.circuit,
+        "state": job.state.value,
+        "age_s": now - job.submitted,
+        "done": job.done,
+        "error": job.error,
+        "partitions": [_partition(part, now) for part in job.partitions],
+    }
+
+
+def _partition(part: PartitionView, now: float) -> dict[str, Any]:
+    phases: dict[str, float] = {}
+    for span in part.spans:
+        phases[span.phase.value] = phases.get(span.phase.value, 0.0) + span.seconds
+    return {
+        "index": part.index,
+        "state": part.state.value,
+        "phase_s": now - part.phase_began if part.phase_began is not None else None,
+        "phases": phases,
+        "error": part.error,
+    }

@@ -1,0 +1,98 @@
+"""The built-in workload, hosted: circuit, key, engine, clients and log, in the order in which they can be shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from console.feeds.hosted import Session, Starter
+from prover.cancel import CancelToken
+from prover.pipeline.interfaces import EngineView, Progress
+from prover.pipeline.knobs import KnobSet, available_cores
+
+if TYPE_CHECKING:
+    from prover.pipeline.engine import Engine
+    from prover.pipeline.feeder import Feeder
+    from prover.pipeline.log import LogFile, LogWriter
+
+DEFAULT_CIRCUIT = "poseidon-merkle-13"
+"""``prover.circuits.builtin.DEFAULT``, which a test keeps equal: importing it would load NumPy."""
+CLIENTS = 2
+PARTITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinWorkload:
+    """Which circuit, how many partitions a job, how many jobs in flight."""
+
+    circuit: str
+    partitions: int = PARTITIONS
+    clients: int = CLIENTS
+
+    @property
+    def subject(self) -> str:
+        """In words."""
+        return f"built-in {self.circuit}, {self.partitions} partitions"
+
+
+class HostedSession:
+    """``Session``: the engine, its feeder, its log."""
+
+    def __init__(self, engine: Engine, feeder: Feeder, writer: LogWriter | None) -> None:
+        self._engine = engine
+        self._feeder = feeder
+        self._writer = writer
+
+    @property
+    def engine(self) -> EngineView:
+        """The engine."""
+        return self._engine
+
+    @property
+    def trouble(self) -> str | None:
+        """What the feeder or the log gave up on."""
+        return self._feeder.trouble or (self._writer.trouble if self._writer is not None else None)
+
+    def stop(self) -> None:
+        """Submit no more, cancel what runs, write the last lines."""
+        self._feeder.stop()
+        self._engine.stop(0.0)
+        if self._writer is not None:
+            self._writer.stop()
+
+
+def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None) -> Starter:
+    """What starts the built-in workload on the host. NumPy and the native library are loaded by it, not before."""
+
+    def start(progress: Progress, cancel: CancelToken) -> Session:
+        progress("loading the prover", None)
+        from prover.circuits.builtin import builtin
+        from prover.device.host import HostDevice
+        from prover.groth16.workload import CircuitWorkload
+        from prover.pipeline.engine import Engine
+        from prover.pipeline.feeder import Feeder
+        from prover.pipeline.log import LogWriter
+
+        circuit = CircuitWorkload.open(
+            builtin(workload.circuit), threads=available_cores(), progress=progress, cancel=cancel
+        )
+        circuit.name = workload.subject
+        engine = Engine(circuit, [HostDevice()], knobs)
+        writer: LogWriter | None = None
+        if log is not None:
+            level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
+            writer = LogWriter(engine.event_log, log, level, time.time() - time.monotonic())
+            writer.start()
+        engine.start()
+        feeder = Feeder(
+            engine,
+            lambda job: circuit.sample_inputs(job, workload.partitions),
+            workload.partitions,
+            clients=workload.clients,
+        )
+        feeder.start()
+        return HostedSession(engine, feeder, writer)
+
+    return start
