@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from prover.formats.errors import StrPath, WriteError
 
@@ -38,6 +38,23 @@ class _Pending:
     stream: BinaryIO
 
 
+class _TargetFile(io.FileIO):
+    """A temporary file whose writes fail in the name of its target, whenever the buffer is flushed."""
+
+    def __init__(self, descriptor: int, target: str) -> None:
+        super().__init__(descriptor, "wb")
+        self._target = target
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes.
+
+        Raises:
+            WriteError: for any operating system error.
+        """
+        with _reporting(self._target):
+            return super().write(data)
+
+
 class AtomicFiles:
     """Context manager: the files opened through it appear together on a clean exit, and none of them otherwise.
 
@@ -46,7 +63,7 @@ class AtomicFiles:
     written to, never replaced; a symbolic link is followed and stays.
 
     Raises:
-        WriteError: from ``open`` or on exit, for any operating system error.
+        WriteError: from ``open``, from the streams or on exit, for any operating system error.
     """
 
     def __init__(self) -> None:
@@ -108,14 +125,14 @@ class AtomicFiles:
             if pending.temporary is not None:
                 with contextlib.suppress(OSError):  # gone after the rename; else the next writer sweeps it
                     pending.temporary.unlink()
-            with contextlib.suppress(OSError):  # a flush that failed was reported already
+            with contextlib.suppress(OSError, WriteError):  # a flush that failed was reported already
                 pending.stream.close()
 
 
 @contextlib.contextmanager
 def atomic_file(path: StrPath) -> Iterator[BinaryIO]:
     """One file through :class:`AtomicFiles`."""
-    with AtomicFiles() as files, _reporting(os.fspath(path)):
+    with AtomicFiles() as files:
         yield files.open(path)
 
 
@@ -127,9 +144,7 @@ def write_files(contents: Mapping[StrPath, bytes]) -> None:
     """
     with AtomicFiles() as files:
         for path, content in contents.items():
-            stream = files.open(path)
-            with _reporting(os.fspath(path)):
-                stream.write(content)
+            files.open(path).write(content)
 
 
 def remove_stale(directory: StrPath) -> int:
@@ -169,7 +184,7 @@ def _open_pending(name: str) -> _Pending:
     target = Path(name).resolve()
     _sweep_once(target.parent)
     descriptor, temporary = _create_locked(target.parent)
-    pending = _Pending(name, target, temporary, os.fdopen(descriptor, "wb"))
+    pending = _Pending(name, target, temporary, io.BufferedWriter(_TargetFile(descriptor, name)))
     if mode is not None:
         with contextlib.suppress(OSError):  # a file system without modes
             os.fchmod(descriptor, stat.S_IMODE(mode))

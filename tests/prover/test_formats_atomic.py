@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -79,6 +80,23 @@ def test_no_space_is_what_the_machine_lacks():
     assert str(caught.value) == "cannot write: /dev/full: No space left on device: free some space"
     assert caught.value.exit_code == 3
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+@pytest.mark.parametrize("size", [6_000, 1_000_000])
+def test_a_write_that_fails_names_its_target(tmp_path, size):
+    """At the limit of a file's size, hit while the body writes or at the last flush."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    try:
+        with pytest.raises(WriteError) as caught, AtomicFiles() as files:
+            files.open(tmp_path / "small").write(b"x")
+            stream = files.open(tmp_path / "key.zkey")
+            for _ in range(10):
+                stream.write(b"x" * (size // 10))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(caught.value) == f"cannot write: {tmp_path / 'key.zkey'}: File too large: choose another place"
+    assert names(tmp_path) == []
 
 
 def test_devices_and_pipes_are_written_to(tmp_path):
