@@ -118,6 +118,8 @@ def test_malformed_matrices_are_refused(curve: Curve, threads: int) -> None:
         call([0, 1, 2], [0, 2], [2, 1])
     with pytest.raises(native.NativeError, match="row 1 "):
         call([0, 2, 1, 2], [0, 0], [0, 0])
+    with pytest.raises(native.NativeError, match="row 0 "):
+        call([0, 2**40, 2], [0, 0], [0, 0])
     with pytest.raises(native.NativeError, match="begins"):
         call([3, 2], [0, 0], [0, 0])
     with pytest.raises(native.NativeError, match="table"):

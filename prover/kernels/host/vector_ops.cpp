@@ -16,14 +16,16 @@ CZK_FN T load_integer(const T* base, uint64_t i) {
 // --- sparse matrix times vector -------------------------------------------------------------------------------------
 
 constexpr uint64_t kTermsPerTask = 1 << 14;
+// The witness is read at random: so many terms ahead.
+constexpr uint64_t kPrefetch = 16;
 
 // One row of the product. Terms with coefficient +-1 need no multiplication: their witness values are summed as they
 // are, and the sum enters with one product by R^2, as if R^2 were its table entry.
 template <class F>
 class RowSum {
  public:
-  CZK_FN void plus(const F& w) { units_ = units_ + w, has_units_ = true; }
-  CZK_FN void minus(const F& w) { units_ = units_ - w, has_units_ = true; }
+  // The sign costs no branch: it is often as good as random.
+  CZK_FN void unit(bool negative, const F& w) { units_ = units_ + negated_if(negative, w), has_units_ = true; }
   CZK_FN void product(const F& entry, const F& w) { products_.add_product(entry, w), has_products_ = true; }
   CZK_FN F montgomery() const {
     if (!has_products_) return has_units_ ? units_.to_montgomery() : F::zero();
@@ -33,6 +35,18 @@ class RowSum {
   }
 
  private:
+  // w, or p - w (p for 0, which a sum with a reduced element takes back into range).
+  static CZK_FN F negated_if(bool negative, const F& w) {
+    uint64_t mask = 0 - uint64_t(negative), carry = negative;
+    F out;
+    CZK_UNROLL for (int i = 0; i < F::N; i++) {
+      u128 s = u128(w.v[i] ^ mask) + (F::K.p[i] & mask) + carry;
+      out.v[i] = uint64_t(s);
+      carry = uint64_t(s >> 64);
+    }
+    return out;
+  }
+
   F units_ = F::zero();
   WideSum<F> products_ = WideSum<F>::zero();
   bool has_units_ = false, has_products_ = false;
@@ -75,19 +89,18 @@ struct BadRow {
 template <class F>
 int32_t multiply_rows(const SparseMatrix& m, uint64_t begin, uint64_t end, const void* w, uint64_t w_len, void* out,
                       CzkCancel cancel, BadRow& bad) {
-  uint64_t k = m.first(begin);
+  uint64_t k = m.first(begin), total = m.first(m.rows);
   for (uint64_t row = begin; row < end; row++) {
     uint64_t stop = m.first(row + 1);
-    if (stop < k) return bad.report(row);
+    if (stop < k || stop > total) return bad.report(row);
     RowSum<F> sum;
     for (; k < stop; k++) {
       uint32_t col = load_integer(m.col, k), coef = load_integer(m.coef, k);
       if (col >= w_len || coef >= m.table_len) return bad.report(row);
       F x = F::load(at(w, col, F::kBytes));
-      if (coef == 0)
-        sum.plus(x);
-      else if (coef == 1)
-        sum.minus(x);
+      if (k + kPrefetch < total) __builtin_prefetch(at(w, load_integer(m.col, k + kPrefetch), F::kBytes));
+      if (coef < 2)
+        sum.unit(coef == 1, x);
       else
         sum.product(F::load(at(m.table, coef, F::kBytes)), x);
       if (k % kTermsPerTask == 0 && cancelled(cancel)) return CZK_CANCELLED;
@@ -98,7 +111,7 @@ int32_t multiply_rows(const SparseMatrix& m, uint64_t begin, uint64_t end, const
 }
 
 // Tasks of about equal work: long rows and short ones share the threads evenly. The boundaries of the tasks lead from
-// row 0 to the last one whatever row_ptr holds, so each row is visited, and one that ends before it begins is found.
+// row 0 to the last one whatever row_ptr holds, so each row is visited, and one with a bad end is found.
 template <class F>
 int32_t multiply(const SparseMatrix& m, const void* w, uint64_t w_len, void* out, int32_t threads, CzkCancel cancel) {
   if (m.rows == 0) return CZK_OK;
@@ -112,7 +125,7 @@ int32_t multiply(const SparseMatrix& m, const void* w, uint64_t w_len, void* out
     return begin < end ? multiply_rows<F>(m, begin, end, w, w_len, out, cancel, bad) : int32_t(CZK_OK);
   });
   if (status != CZK_INVALID || threads < 1) return status;
-  return fail(CZK_INVALID, "row %llu of the matrix: no such column or coefficient, or it ends before it begins",
+  return fail(CZK_INVALID, "row %llu of the matrix: no such column or coefficient, or a bad end",
               (unsigned long long)bad.row.load());
 }
 
