@@ -116,6 +116,18 @@ struct IfmaConstants {
   }
 };
 
+// A canonical value's limbs in 64-bit words.
+template <class P>
+inline void ifma_join(const typename IfmaConstants<P>::Limbs& x, uint64_t (&words)[HostField<P>::N]) {
+  constexpr int M = HostField<P>::N;
+  for (uint64_t& w : words) w = 0;
+  for (int i = 0; i < IfmaConstants<P>::N; i++) {
+    const int bit = 52 * i, word = bit / 64, off = bit % 64;
+    if (word < M) words[word] |= x.v[i] << off;
+    if (off > 12 && word + 1 < M) words[word + 1] |= x.v[i] >> (64 - off);
+  }
+}
+
 template <class P, int W = 1>
 struct IfmaField {
   using Params = P;

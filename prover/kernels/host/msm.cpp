@@ -6,13 +6,22 @@
 #include "msm_buckets.hpp"
 #include "variant.hpp"
 
+#if CZK_VARIANT_ifma
+#include "msm_lanes_ifma.hpp"
+#endif
+
 CZK_BEGIN
 namespace {
 
 using namespace msm;
 
+#if CZK_VARIANT_ifma
+template <class G>
+using LanesOf = IfmaLanes<typename G::Fp::Params, G::kGroup>;
+#else
 template <class G>
 using LanesOf = HostLane<typename G::F>;
+#endif
 
 template <class G>
 class Pippenger {

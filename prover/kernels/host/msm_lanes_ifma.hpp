@@ -1,0 +1,382 @@
+// The coordinates of msm_lanes.hpp in AVX-512 IFMA: sixteen points at once in G1, eight in G2. Either way two vectors a
+// limb, whose products interleave: two groups of eight lanes in Fp, the two components of eight lanes in Fp2.
+//
+// Bounds, in multiples of p: x < 2.3, y <= 3, differences of either at most 6, slopes < 1.1. The smallest kSlack is 84
+// (BN254), so no product of operands at most 6, nor a sum of two, reaches 2.
+//
+// Another radix for nothing. Rows of the interface hold X = x*Rhost, and HostField's radix Rhost is not R = 2^kShift *
+// Rhost of the vectors. Read as they are they stand for x/2^kShift = u^2*x with u = 2^(-kShift/2), and (u^2*x, u^3*y) is
+// a point of the isomorphic curve Y^2 = X^3 + u^6*b, where additions go the same way since they do not use b. So x is
+// copied and y divided by 2^(kShift/2), one short Montgomery step, where a change of radix would take two products; on
+// the way back y is multiplied by 2^(kShift/2).
+#pragma once
+#include "ifma_field.hpp"
+#include "msm_lanes.hpp"
+
+CZK_BEGIN
+namespace msm {
+
+// --- rows to vectors and back: K words of each of eight rows ---
+
+template <int K>
+CZK_FN void gather_rows(const char* const (&row)[8], Vec* out) {
+  static_assert(K % 2 == 0);
+  const Vec even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+  CZK_UNROLL for (int k = 0; k + 4 <= K; k += 4) {
+    Vec a[4];
+    CZK_UNROLL for (int i = 0; i < 4; i++)
+      a[i] = _mm512_inserti64x4(
+          _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row[i] + 8 * k))),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row[i + 4] + 8 * k)), 1);
+    const Vec low01 = _mm512_unpacklo_epi64(a[0], a[1]), low23 = _mm512_unpacklo_epi64(a[2], a[3]);
+    const Vec high01 = _mm512_unpackhi_epi64(a[0], a[1]), high23 = _mm512_unpackhi_epi64(a[2], a[3]);
+    out[k] = _mm512_permutex2var_epi64(low01, even, low23);
+    out[k + 1] = _mm512_permutex2var_epi64(high01, even, high23);
+    out[k + 2] = _mm512_permutex2var_epi64(low01, odd, low23);
+    out[k + 3] = _mm512_permutex2var_epi64(high01, odd, high23);
+  }
+  if constexpr (K % 4 == 2) {
+    constexpr int k = K - 2;
+    Vec a[2];
+    CZK_UNROLL for (int i = 0; i < 2; i++) {
+      auto two = [&](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[r] + 8 * k)); };
+      a[i] = _mm512_castsi128_si512(two(i));
+      a[i] = _mm512_inserti64x2(a[i], two(i + 2), 1);
+      a[i] = _mm512_inserti64x2(a[i], two(i + 4), 2);
+      a[i] = _mm512_inserti64x2(a[i], two(i + 6), 3);
+    }
+    out[k] = _mm512_unpacklo_epi64(a[0], a[1]);
+    out[k + 1] = _mm512_unpackhi_epi64(a[0], a[1]);
+  }
+}
+
+template <int K>
+CZK_FN void scatter_rows(const Vec* in, char* const (&row)[8]) {
+  static_assert(K % 2 == 0);
+  auto store4 = [&](int r, int k, Vec low_high) {  // rows r and r + 2
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r] + 8 * k), _mm512_castsi512_si256(low_high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r + 2] + 8 * k), _mm512_extracti64x4_epi64(low_high, 1));
+  };
+  const Vec front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  CZK_UNROLL for (int k = 0; k + 4 <= K; k += 4) {
+    const Vec low01 = _mm512_unpacklo_epi64(in[k], in[k + 1]), low23 = _mm512_unpacklo_epi64(in[k + 2], in[k + 3]);
+    const Vec high01 = _mm512_unpackhi_epi64(in[k], in[k + 1]), high23 = _mm512_unpackhi_epi64(in[k + 2], in[k + 3]);
+    store4(0, k, _mm512_permutex2var_epi64(low01, front, low23));
+    store4(1, k, _mm512_permutex2var_epi64(high01, front, high23));
+    store4(4, k, _mm512_permutex2var_epi64(low01, back, low23));
+    store4(5, k, _mm512_permutex2var_epi64(high01, back, high23));
+  }
+  if constexpr (K % 4 == 2) {
+    constexpr int k = K - 2;
+    CZK_UNROLL for (int i = 0; i < 2; i++) {
+      const Vec pair = i == 0 ? _mm512_unpacklo_epi64(in[k], in[k + 1]) : _mm512_unpackhi_epi64(in[k], in[k + 1]);
+      auto two = [&](int r, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(row[r] + 8 * k), x); };
+      two(i, _mm512_castsi512_si128(pair));
+      two(i + 2, _mm512_extracti64x2_epi64(pair, 1));
+      two(i + 4, _mm512_extracti64x2_epi64(pair, 2));
+      two(i + 6, _mm512_extracti64x2_epi64(pair, 3));
+    }
+  }
+}
+
+// --- inversion ---
+
+// Every lane's inverse for one inversion of a single element; no lane may be zero. Below 1.1p for x < 6p.
+template <class P>
+CZK_OUTLINED IfmaField<P, 1> inverse_of_lanes(const IfmaField<P, 1>& x) {
+  using Field = IfmaField<P, 1>;
+  auto exchanged = [](const Field& a, int distance) {  // lane l gets lane l ^ distance
+    alignas(64) int64_t index[8];
+    for (int l = 0; l < 8; l++) index[l] = l ^ distance;
+    Field o;
+    for (int i = 0; i < Field::N; i++) o.v[0][i] = _mm512_permutexvar_epi64(_mm512_load_si512(index), a.v[0][i]);
+    return o;
+  };
+  const Field of1 = exchanged(x, 1), product2 = x * of1;
+  const Field of2 = exchanged(product2, 2), product4 = product2 * of2;
+  const Field of4 = exchanged(product4, 4), product8 = product4 * of4;
+  const Field others = of1 * of2 * of4;
+  const auto limbs = product8.canonical().lane(0);
+  uint64_t words[HostField<P>::N];
+  ifma_join<P>(limbs, words);
+  ModularInverse<P>::invert(words, words);
+  // 1/(x*R) times R^3 is (1/x)*R.
+  return Field::set(Field::Constants::split(words, HostField<P>::N)) * Field::set(Field::K.r3) * others;
+}
+
+// --- coordinates ---
+
+template <class P, int kGroup>
+struct IfmaLanes {
+  static_assert(kGroup == 1 || kGroup == 2);
+  using Pair = IfmaField<P, 2>;
+  using Single = IfmaField<P, 1>;
+  using Host = HostField<P>;
+  using Field = std::conditional_t<kGroup == 1, Host, Fp2<Host>>;
+  using Mask = uint32_t;
+  using Points = Lanes<IfmaLanes>;
+  static constexpr int N = Pair::N;
+  static constexpr int kLanes = kGroup == 1 ? 16 : 8;
+  static constexpr Mask kAll = (Mask(1) << kLanes) - 1;
+  static constexpr int kShift = 52 * N - 64 * Host::N;
+  static_assert(kShift % 2 == 0 && kShift > 0);
+  static constexpr Costs kCosts = {0.1, 100, 2000};
+
+  Pair f;
+
+  // The mask of a pair's vectors: in G2 a lane has one bit for each component.
+  static CZK_FN Mask widen(Mask mask) { return kGroup == 1 ? mask : mask | mask << 8; }
+  static CZK_FN Mask narrow(Mask mask) { return kGroup == 1 ? mask : mask & mask >> 8 & 0xff; }
+
+  static CZK_FN IfmaLanes zero() { return {Pair::zero()}; }
+  static CZK_FN IfmaLanes one() {
+    if constexpr (kGroup == 1)
+      return {Pair::one()};
+    else
+      return {Pair::pair(Single::one(), Single::zero())};
+  }
+  static CZK_FN IfmaLanes select(Mask mask, const IfmaLanes& a, const IfmaLanes& b) {
+    return {Pair::select(widen(mask), a.f, b.f)};
+  }
+  CZK_FN IfmaLanes normalised() const { return {f.normalised()}; }
+
+  static CZK_FN IfmaLanes difference(const IfmaLanes& a, const IfmaLanes& b) {
+    return {Pair::template sub<3>(a.f, b.f)};
+  }
+  // A multiple k*p with k < 8 times -1/p is -k modulo 2^52: one low product finds the candidates.
+  CZK_FN Mask maybe_zero() const {
+    const Vec least = vec_set((uint64_t(1) << 52) - 8);
+    Mask mask = 0;
+    CZK_UNROLL for (int w = 0; w < 2; w++)
+      mask |= Mask(_mm512_cmpge_epu64_mask(madd_lo(vec_zero(), f.v[w][0], vec_set(Pair::K.n0)), least)) << (8 * w);
+    return narrow(mask);
+  }
+  Mask is_zero() const { return narrow(f.canonical().zero_limbs()); }
+  // Infinity is all zero limbs.
+  static CZK_FN Mask maybe_infinite(const Points& p) {
+    Mask mask = 0;
+    CZK_UNROLL for (int w = 0; w < 2; w++) {
+      const Vec any = _mm512_or_si512(p.x.f.v[w][0], p.y.f.v[w][0]);
+      mask |= Mask(_mm512_testn_epi64_mask(any, any)) << (8 * w);
+    }
+    return narrow(mask);
+  }
+  static Mask is_infinite(const Points& p) { return narrow(p.x.f.zero_limbs() & p.y.f.zero_limbs()); }
+
+  struct Norm {
+    std::conditional_t<kGroup == 1, Pair, Single> f;
+    static CZK_FN Norm one() { return {decltype(f)::one()}; }
+    friend CZK_FN Norm operator*(const Norm& a, const Norm& b) { return {a.f * b.f}; }
+    Norm inverse() const {
+      if constexpr (kGroup == 1) {
+        const Single a = f.group(0), b = f.group(1), i = inverse_of_lanes<P>(a * b);
+        return {Pair::pair(i * b, i * a)};
+      } else {
+        return {inverse_of_lanes<P>(f)};
+      }
+    }
+  };
+  CZK_FN Norm norm() const {
+    if constexpr (kGroup == 1) {
+      return {f};
+    } else {
+      const typename Single::Factor x[2] = {{{f.v[0]}}, {{f.v[1]}}};
+      return {Single::template sum_of_products_raw<2>(x, x).normalised()};
+    }
+  }
+
+  static CZK_FN IfmaLanes quotient(const IfmaLanes& a, const IfmaLanes& d, const Norm& inverse_norm) {
+    if constexpr (kGroup == 1) {
+      return {a.f * inverse_norm.f};
+    } else {
+      // a * (d0 - d1*u) = (a0*d0 + a1*d1) + (a1*d0 + a0*(-d1))*u
+      const Single minus_d1 = Single::template sub<6>(Single::zero(), d.f.group(1));
+      const Factor x[2] = {{{a.f.v[0], a.f.v[1]}}, {{a.f.v[1], a.f.v[0]}}};
+      const Factor y[2] = {{{d.f.v[0], d.f.v[0]}}, {{d.f.v[1], minus_d1.v[0]}}};
+      const Pair t = Pair::template sum_of_products_raw<2>(x, y).normalised();
+      const Factor s[1] = {t.factor()}, i[1] = {{{inverse_norm.f.v[0], inverse_norm.f.v[0]}}};
+      return {Pair::template sum_of_products_raw<1>(s, i).normalised()};
+    }
+  }
+
+  // slope^2 - x1 - x2, with x2 = d + x1 - 3p. In (-3.6p, 2.2p) after p is added; a top limb below 4 tells the negative
+  // ones, and a few small positive ones, since the limbs below carry at most 2^7 units of it; likewise below -2p.
+  static CZK_FN IfmaLanes next_x(const IfmaLanes& slope, const IfmaLanes& x1, const IfmaLanes& d) {
+    Pair t = slope.square_raw();
+    t = Pair::sub_raw(Pair::sub_raw(t, x1.f), Pair::add_raw(x1.f, d.f)).template plus_p_raw<4>();
+    const Mask below_0 = top_below(t, 4), below_2p = top_below(t, 4 - int64_t(Pair::K.multiple[2].v[N - 1]));
+    return {t.template plus_p_raw<2>(below_0).template plus_p_raw<2>(below_2p).normalised()};
+  }
+  // slope*(x1 - x3) - y1; in (-2p, 2.2p) after p is added.
+  static CZK_FN IfmaLanes next_y(const IfmaLanes& slope, const IfmaLanes& x1, const IfmaLanes& x3, const IfmaLanes& y1) {
+    const Pair run = Pair::template sub<3>(x1.f, x3.f);
+    Pair t;
+    if constexpr (kGroup == 1) {
+      t = Pair::mul_raw(slope.f, run);
+    } else {
+      const Single minus_s1 = Single::template sub<2>(Single::zero(), slope.f.group(1));
+      const Factor x[2] = {slope.f.factor(), {{minus_s1.v[0], slope.f.v[0]}}};
+      const Factor y[2] = {{{run.v[0], run.v[0]}}, {{run.v[1], run.v[1]}}};
+      t = Pair::template sum_of_products_raw<2>(x, y);
+    }
+    t = Pair::sub_raw(t, y1.f).template plus_p_raw<1>();
+    return {t.template plus_p_raw<2>(top_below(t, 4)).normalised()};
+  }
+  CZK_FN IfmaLanes doubled() const { return {f + f}; }
+  IfmaLanes tripled_square() const {
+    const Pair s = square_raw();
+    return {Pair::add_raw(Pair::add_raw(s, s), s).normalised()};
+  }
+
+  // --- memory: rows of 52-bit limbs, x then y, c0 before c1 ---
+  static constexpr bool kConverts = true;
+  static constexpr int kRowWords = 2 * kGroup * N;
+  static constexpr uint64_t kRowBytes = 8 * kRowWords;
+
+  static CZK_FN void prefetch(const char* table, uint32_t number) {
+    const char* row = table + uint64_t(number) * kRowBytes;
+    CZK_UNROLL for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte);
+    if constexpr (kRowBytes % 64 != 0) __builtin_prefetch(row + kRowBytes - 1);
+  }
+  // y is left with signed limbs, to be normalised or subtracted from.
+  static CZK_FN void gather(const char* table, const uint32_t* entry, Points& p) {
+    Vec column[kRowWords];
+    CZK_UNROLL for (int w = 0; w < kLanes / 8; w++) {
+      const char* row[8];
+      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = table + uint64_t(entry[8 * w + l] >> 1) * kRowBytes;
+      gather_rows<kRowWords>(row, column);
+      CZK_UNROLL for (int i = 0; i < N; i++) {
+        if constexpr (kGroup == 1) {
+          p.x.f.v[w][i] = column[i], p.y.f.v[w][i] = column[N + i];
+        } else {
+          p.x.f.v[0][i] = column[i], p.x.f.v[1][i] = column[N + i];
+          p.y.f.v[0][i] = column[2 * N + i], p.y.f.v[1][i] = column[3 * N + i];
+        }
+      }
+    }
+    Mask sign = 0;
+    CZK_UNROLL for (int l = 0; l < kLanes; l++) sign |= (entry[l] & 1) << l;
+    sign = widen(sign);
+    CZK_UNROLL for (int w = 0; w < 2; w++)
+      CZK_UNROLL for (int i = 0; i < N; i++)
+        p.y.f.v[w][i] = _mm512_mask_sub_epi64(p.y.f.v[w][i], __mmask8(sign >> (8 * w)),
+                                              vec_set(Pair::K.multiple[3].v[i]), p.y.f.v[w][i]);
+  }
+
+  // Points of the interface, entries[i]/2 being the number of the i-th, to rows.
+  static void convert(const char* bases, const uint32_t* entries, uint64_t n, char* rows) {
+    constexpr int kWords = 2 * kGroup * Host::N;
+    for (uint64_t i = 0; i < n; i += 8) {
+      const char* from[8];
+      char* to[8];
+      char surplus[kRowBytes];
+      for (uint64_t l = 0; l < 8; l++) {
+        from[l] = bases + uint64_t(entries[std::min(i + l, n - 1)] >> 1) * (8 * kWords);
+        to[l] = i + l < n ? rows + (i + l) * kRowBytes : surplus;
+      }
+      Vec words[kWords], limbs[kRowWords];
+      gather_rows<kWords>(from, words);
+      CZK_UNROLL for (int c = 0; c < 2 * kGroup; c++) {
+        split_words(words + c * Host::N, limbs + c * N);
+        if (c >= kGroup) shift_y(limbs + c * N);
+      }
+      scatter_rows<kRowWords>(limbs, to);
+    }
+  }
+
+  static void store_row(const Points& p, int l, char* row) {
+    auto put = [&](const Pair& x, int lane) {
+      const auto limbs = x.lane(lane);
+      std::memcpy(row, limbs.v, sizeof limbs.v);
+      row += sizeof limbs.v;
+    };
+    for (const IfmaLanes* c : {&p.x, &p.y}) {
+      put(c->f, l);
+      if constexpr (kGroup == 2) put(c->f, l + 8);
+    }
+  }
+  static void copy_lane(const Points& from, int l, Points& to, int m) {
+    to.x.f.set_lane(m, from.x.f.lane(l));
+    to.y.f.set_lane(m, from.y.f.lane(l));
+    if constexpr (kGroup == 2) {
+      to.x.f.set_lane(m + 8, from.x.f.lane(l + 8));
+      to.y.f.set_lane(m + 8, from.y.f.lane(l + 8));
+    }
+  }
+  static void clear_lane(Points& p, int l) {
+    for (int m = l; m < 16; m += kGroup == 1 ? 16 : 8) {
+      p.x.f.set_lane(m, {});
+      p.y.f.set_lane(m, {});
+    }
+  }
+  // Back to the curve and the radix of the host.
+  static Affine<Field> to_affine(const Points& p, int l) {
+    static const Host scale = [] {
+      Host two = Host::one();
+      for (int i = 0; i < kShift / 2; i++) two = two.dbl();
+      return two;
+    }();
+    auto host = [](const Pair& canonical, int lane) {
+      Host o;
+      ifma_join<P>(canonical.lane(lane), o.v);
+      return o;
+    };
+    const Pair x = p.x.f.canonical(), y = p.y.f.canonical();
+    if constexpr (kGroup == 1)
+      return {host(x, l), host(y, l) * scale};
+    else
+      return {{host(x, l), host(x, l + 8)}, {host(y, l) * scale, host(y, l + 8) * scale}};
+  }
+
+ private:
+  using Factor = typename Pair::Factor;
+
+  CZK_FN Pair square_raw() const {
+    if constexpr (kGroup == 1) {
+      return Pair::mul_raw(f, f);
+    } else {
+      // (c0 + c1)(c0 - c1) + 2*c0*c1*u
+      const Single c0 = f.group(0), c1 = f.group(1);
+      const Pair a = Pair::pair(Single::add_raw(c0, c1), Single::add_raw(c0, c0)).normalised();
+      const Single b0 = Single::template sub<3>(c0, c1);
+      const Factor x[1] = {a.factor()}, y[1] = {{{b0.v[0], f.v[1]}}};
+      return Pair::template sum_of_products_raw<1>(x, y);
+    }
+  }
+
+  static CZK_FN Mask top_below(const Pair& t, int64_t bound) {
+    Mask mask = 0;
+    CZK_UNROLL for (int w = 0; w < 2; w++)
+      mask |= Mask(_mm512_cmplt_epi64_mask(t.v[w][N - 1], _mm512_set1_epi64(bound))) << (8 * w);
+    return mask;
+  }
+
+  // 64-bit words to limbs.
+  static CZK_FN void split_words(const Vec* words, Vec* limbs) {
+    CZK_UNROLL for (int i = 0; i < N; i++) {
+      const int bit = 52 * i, word = bit / 64, off = bit % 64;
+      Vec x = _mm512_srli_epi64(words[word], unsigned(off));
+      if (off > 12 && word + 1 < Host::N) x = _mm512_or_si512(x, _mm512_slli_epi64(words[word + 1], unsigned(64 - off)));
+      limbs[i] = _mm512_and_si512(x, vec_set(Pair::Constants::kMask));
+    }
+  }
+
+  // y/2^(kShift/2) mod p: adds the multiple of p that clears the low bits. Below 1.02p for y < p.
+  static CZK_FN void shift_y(Vec* y) {
+    constexpr int h = kShift / 2;
+    const Vec m = _mm512_and_si512(madd_lo(vec_zero(), y[0], vec_set(Pair::K.n0)), vec_set((uint64_t(1) << h) - 1));
+    Single t;
+    CZK_UNROLL for (int i = 0; i < N; i++) {
+      t.v[0][i] = madd_lo(y[i], m, vec_set(Pair::K.multiple[1].v[i]));
+      if (i > 0) t.v[0][i] = madd_hi(t.v[0][i], m, vec_set(Pair::K.multiple[1].v[i - 1]));
+    }
+    t = t.normalised();
+    CZK_UNROLL for (int i = 0; i + 1 < N; i++)
+      y[i] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(t.v[0][i], h), _mm512_slli_epi64(t.v[0][i + 1], 52 - h)),
+                              vec_set(Pair::Constants::kMask));
+    y[N - 1] = _mm512_srli_epi64(t.v[0][N - 1], h);
+  }
+};
+
+}  // namespace msm
+CZK_END
