@@ -130,7 +130,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def cpu_variant() -> str:
-    """The variant of the hot loops in use: ``portable``, ``adx`` or ``ifma``."""
+    """The variant of the hot loops in use: ``portable``, ``bmi2`` or ``ifma``."""
     name: str = library().czk_cpu_variant().decode()
     return name
 

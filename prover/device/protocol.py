@@ -26,7 +26,7 @@ class Capability:
     kind: str
     """``host`` or ``cuda``."""
     arch: str
-    """``sm_90`` on CUDA; the host library's variant (``portable``, ``adx``, ``ifma``) on the host."""
+    """``sm_90`` on CUDA; the host library's variant (``portable``, ``bmi2``, ``ifma``) on the host."""
     multiprocessors: int
     """Streaming multiprocessors, or cores."""
     memory_bytes: int

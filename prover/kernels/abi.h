@@ -27,7 +27,7 @@ enum { CZK_OK = 0, CZK_INVALID = 1, CZK_CANCELLED = 2, CZK_NO_MEMORY = 3, CZK_IN
 int32_t czk_abi_version(void);
 const char* czk_source_digest(void);
 const char* czk_last_error(void);
-/* Which variant of the hot loops runs: "portable", "adx", "ifma". The environment CUZK_TOP_CPU may name a lower one. */
+/* Which variant of the hot loops runs: "portable", "bmi2", "ifma". The environment CUZK_TOP_CPU may name a lower one. */
 const char* czk_cpu_variant(void);
 /* The variants that this processor can run, comma-separated; select one (tests): returns CZK_INVALID if it can't. */
 const char* czk_cpu_variants(void);

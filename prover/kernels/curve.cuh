@@ -36,7 +36,7 @@ struct Xyzz {
     F xx = x.sqr();
     F m = xx.dbl() + xx;
     F x3 = m.sqr() - s.dbl();
-    return {x3, m * (s - x3) - w * y, v * zz, w * zzz};
+    return {x3, F::product_difference(m, s - x3, w, y), v * zz, w * zzz};
   }
 
   // 8M + 2S
@@ -56,7 +56,7 @@ struct Xyzz {
     F ppp = p * pp;
     F qq = x * pp;
     F x3 = r.sqr() - ppp - qq.dbl();
-    y = r * (qq - x3) - y * ppp;
+    y = F::product_difference(r, qq - x3, y, ppp);
     x = x3;
     zz = zz * pp;
     zzz = zzz * ppp;
@@ -81,7 +81,7 @@ struct Xyzz {
     F ppp = p * pp;
     F qq = u1 * pp;
     F x3 = r.sqr() - ppp - qq.dbl();
-    y = r * (qq - x3) - s1 * ppp;
+    y = F::product_difference(r, qq - x3, s1, ppp);
     x = x3;
     zz = zz * q.zz * pp;
     zzz = zzz * q.zzz * ppp;

@@ -27,6 +27,7 @@ struct Fp2 {
     F cross = (a.c0 + a.c1) * (b.c0 + b.c1);
     return {v0 - v1, cross - v0 - v1};
   }
+  static CZK_FN Fp2 product_difference(const Fp2& a, const Fp2& b, const Fp2& c, const Fp2& d) { return a * b - c * d; }
   CZK_FN Fp2 scale(const F& k) const { return {c0 * k, c1 * k}; }
   CZK_LARGE Fp2 sqr() const {
     F sum = c0 + c1;

@@ -1,15 +1,25 @@
 // A prime field on the host: 64-bit limbs over the same bytes as field.cuh's 32-bit ones, Montgomery form, always
-// reduced to [0, p). This file is the portable form; faster multipliers replace `mont_mul` behind dispatch.
+// reduced to [0, p). The limb arithmetic is the variant's multiplier.
 #pragma once
 #include <cstring>
 
 #include "../params.cuh"
 #include "../portable.cuh"
 #include "modular_inverse.hpp"
+#include "multiplier_portable.hpp"
+#if defined(__x86_64__) && defined(__BMI2__)
+#include "multiplier_mulx.hpp"
+#endif
 
 CZK_BEGIN
 
-using u128 = unsigned __int128;
+#if defined(__x86_64__) && defined(__BMI2__)
+template <int N>
+using Multiplier = MulxMultiplier<N>;
+#else
+template <int N>
+using Multiplier = PortableMultiplier<N>;
+#endif
 
 template <class P>
 struct HostField {
@@ -17,7 +27,19 @@ struct HostField {
   static constexpr int N = P::kLimbs32 / 2;
   static constexpr int kBits = P::kBits;
   static constexpr int kBytes = 8 * N;
+  static_assert(kBits < 64 * N, "the multipliers need a spare top bit");
   uint64_t v[N];
+
+  // Copies go limb by limb: the compiler's own are 16 bytes wide, and a wide load of limbs that were just stored one by
+  // one waits until these stores have left the store buffer.
+  HostField() = default;
+  CZK_FN HostField(const HostField& o) {
+    CZK_UNROLL for (int i = 0; i < N; i++) v[i] = o.v[i];
+  }
+  CZK_FN HostField& operator=(const HostField& o) {
+    CZK_UNROLL for (int i = 0; i < N; i++) v[i] = o.v[i];
+    return *this;
+  }
 
   struct Constants {
     uint64_t p[N];       // modulus
@@ -68,10 +90,12 @@ struct HostField {
   // Unaligned: memory-mapped files give no 8-byte alignment.
   static CZK_FN HostField load(const void* src) {
     HostField o;
-    std::memcpy(o.v, src, kBytes);
+    CZK_UNROLL for (int i = 0; i < N; i++) std::memcpy(&o.v[i], static_cast<const char*>(src) + 8 * i, 8);
     return o;
   }
-  CZK_FN void store(void* dst) const { std::memcpy(dst, v, kBytes); }
+  CZK_FN void store(void* dst) const {
+    CZK_UNROLL for (int i = 0; i < N; i++) std::memcpy(static_cast<char*>(dst) + 8 * i, &v[i], 8);
+  }
 
   CZK_FN bool is_zero() const {
     uint64_t acc = 0;
@@ -90,69 +114,42 @@ struct HostField {
     return borrow;
   }
 
-  // t - p if t >= p, without a branch; `carry` is the limb above t (0 or 1).
-  static CZK_FN HostField reduce_once(const uint64_t* t, uint64_t carry) {
-    HostField s;
-    uint64_t borrow = 0;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 d = u128(t[i]) - K.p[i] - borrow;
-      s.v[i] = uint64_t(d);
-      borrow = uint64_t(d >> 64) & 1;
-    }
-    uint64_t keep = 0 - uint64_t(carry < borrow);  // all ones: t < p, keep t
-    CZK_UNROLL for (int i = 0; i < N; i++) s.v[i] = (t[i] & keep) | (s.v[i] & ~keep);
-    return s;
+  // t - p unless t < p; t is below 2p.
+  static CZK_FN HostField reduce_once(const uint64_t* t) {
+    HostField o;
+    CZK_UNROLL for (int i = 0; i < N; i++) o.v[i] = t[i];
+    Multiplier<N>::reduce_once(o.v, K.p);
+    return o;
   }
 
   friend CZK_FN HostField operator+(const HostField& a, const HostField& b) {
-    uint64_t t[N], carry = 0;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 s = u128(a.v[i]) + b.v[i] + carry;
-      t[i] = uint64_t(s);
-      carry = uint64_t(s >> 64);
-    }
-    return reduce_once(t, carry);
+    HostField o(a);
+    Multiplier<N>::add(o.v, b.v, K.p);
+    return o;
   }
   friend CZK_FN HostField operator-(const HostField& a, const HostField& b) {
-    HostField d;
-    uint64_t borrow = 0;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 t = u128(a.v[i]) - b.v[i] - borrow;
-      d.v[i] = uint64_t(t);
-      borrow = uint64_t(t >> 64) & 1;
-    }
-    uint64_t mask = 0 - borrow, carry = 0;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 s = u128(d.v[i]) + (K.p[i] & mask) + carry;
-      d.v[i] = uint64_t(s);
-      carry = uint64_t(s >> 64);
-    }
-    return d;
+    HostField o(a);
+    Multiplier<N>::sub(o.v, b.v, K.p);
+    return o;
   }
   CZK_FN HostField neg() const { return zero() - *this; }
   CZK_FN HostField dbl() const { return *this + *this; }
-  friend CZK_FN HostField operator*(const HostField& a, const HostField& b) { return mont_mul(a, b); }
-  CZK_FN HostField sqr() const { return mont_mul(*this, *this); }
-
-  // Montgomery product a*b/2^(64N): coarsely integrated operand scanning (Koc, Acar, Kaliski 1996, section 5). All four
-  // moduli leave a spare top bit, so a row's two carries fit one limb and no (N+1)-th limb is kept.
-  static CZK_OUTLINED HostField mont_mul(const HostField& a, const HostField& b) {
-    uint64_t t[N] = {};
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 s = u128(a.v[i]) * b.v[0] + t[0];
-      uint64_t ca = uint64_t(s >> 64);
-      uint64_t m = uint64_t(s) * K.n0;
-      uint64_t cb = uint64_t((u128(m) * K.p[0] + uint64_t(s)) >> 64);
-      CZK_UNROLL for (int j = 1; j < N; j++) {
-        s = u128(a.v[i]) * b.v[j] + t[j] + ca;
-        ca = uint64_t(s >> 64);
-        u128 q = u128(m) * K.p[j] + uint64_t(s) + cb;
-        cb = uint64_t(q >> 64);
-        t[j - 1] = uint64_t(q);
-      }
-      t[N - 1] = ca + cb;
+  friend CZK_FN HostField operator*(const HostField& a, const HostField& b) {
+    HostField o;
+    product(o.v, a.v, b.v);
+    return o;
+  }
+  CZK_FN HostField sqr() const { return *this * *this; }
+  // a*b - c*d with one reduction where the modulus leaves the room.
+  static CZK_FN HostField product_difference(const HostField& a, const HostField& b, const HostField& c,
+                                             const HostField& d) {
+    if constexpr (kBits + 2 > 64 * N) {
+      return a * b - c * d;
+    } else {
+      HostField o, minus_c = c.neg();
+      product_sum(o.v, a.v, b.v, minus_c.v, d.v);
+      return o;
     }
-    return reduce_once(t, 0);
   }
 
   CZK_FN HostField to_montgomery() const { return *this * r2(); }
@@ -176,6 +173,16 @@ struct HostField {
     HostField o;
     ModularInverse<P>::invert(v, o.v);  // 1/(x*R)
     return o * r2() * r2();
+  }
+
+ private:
+  // One function per field and operation, a kilobyte each: in line they would cost more instruction cache than calls.
+  static CZK_OUTLINED void product(uint64_t* out, const uint64_t* a, const uint64_t* b) {
+    Multiplier<N>::mul(out, a, b, K.p, K.n0);
+  }
+  static CZK_OUTLINED void product_sum(uint64_t* out, const uint64_t* a, const uint64_t* b, const uint64_t* c,
+                                       const uint64_t* d) {
+    Multiplier<N>::mul_pair(out, a, b, c, d, K.p, K.n0);
   }
 };
 

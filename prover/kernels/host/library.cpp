@@ -15,11 +15,11 @@
 #define CZK_DECLARE(variant, name, params) \
   extern "C" int32_t czk_##variant##_##name params __attribute__((weak, visibility("default")));
 #define CZK_DECLARE_portable(name, params, args) CZK_DECLARE(portable, name, params)
-#define CZK_DECLARE_adx(name, params, args) CZK_DECLARE(adx, name, params)
+#define CZK_DECLARE_bmi2(name, params, args) CZK_DECLARE(bmi2, name, params)
 #define CZK_DECLARE_ifma(name, params, args) CZK_DECLARE(ifma, name, params)
 CZK_FUNCTIONS(CZK_DECLARE_portable)
-#if CZK_HAVE_adx
-CZK_FUNCTIONS(CZK_DECLARE_adx)
+#if CZK_HAVE_bmi2
+CZK_FUNCTIONS(CZK_DECLARE_bmi2)
 #endif
 #if CZK_HAVE_ifma
 CZK_FUNCTIONS(CZK_DECLARE_ifma)
@@ -53,17 +53,12 @@ struct Variant {
 };
 
 bool always() { return true; }
-#if CZK_HAVE_adx || CZK_HAVE_ifma
-bool has_adx() {
-  // GCC before 11 knows no "adx" here: ask the processor (leaf 7, EBX bit 19).
-  uint32_t a = 7, b, c = 0, d;
-  __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  return (b >> 19 & 1) && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-}
+#if CZK_HAVE_bmi2 || CZK_HAVE_ifma
+bool has_bmi2() { return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"); }
 #endif
 #if CZK_HAVE_ifma
 bool has_ifma() {
-  return has_adx() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+  return has_bmi2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512ifma");
 }
@@ -71,12 +66,12 @@ bool has_ifma() {
 
 // Slowest first.
 #define CZK_ENTRY_portable(name, params, args) czk_portable_##name,
-#define CZK_ENTRY_adx(name, params, args) czk_adx_##name,
+#define CZK_ENTRY_bmi2(name, params, args) czk_bmi2_##name,
 #define CZK_ENTRY_ifma(name, params, args) czk_ifma_##name,
 const Variant kVariants[] = {
     {"portable", always, CZK_FUNCTIONS(CZK_ENTRY_portable)},
-#if CZK_HAVE_adx
-    {"adx", has_adx, CZK_FUNCTIONS(CZK_ENTRY_adx)},
+#if CZK_HAVE_bmi2
+    {"bmi2", has_bmi2, CZK_FUNCTIONS(CZK_ENTRY_bmi2)},
 #endif
 #if CZK_HAVE_ifma
     {"ifma", has_ifma, CZK_FUNCTIONS(CZK_ENTRY_ifma)},

@@ -249,7 +249,7 @@ struct Split {
 // Uninitialised array, cache-line aligned, on huge pages where it is large. Throws std::bad_alloc.
 template <class T>
 class Buffer {
-  static_assert(std::is_trivially_copyable_v<T>, "elements are left uninitialised and never destroyed");
+  static_assert(std::is_trivially_destructible_v<T>, "elements are left uninitialised and never destroyed");
 
  public:
   Buffer() = default;

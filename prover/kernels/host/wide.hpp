@@ -36,7 +36,7 @@ struct WideSum {
       t[i] = uint64_t(s);
       carry = uint64_t(s >> 64);
     }
-    F high = F::reduce_once(t + N, carry);
+    F high = F::reduce_once(t + N);
     CZK_UNROLL for (int i = 0; i < N; i++) {
       v[i] = t[i];
       v[N + i] = high.v[i];
@@ -82,7 +82,7 @@ struct WideSum {
       t[i + N] = uint64_t(s);
       above = uint64_t(s >> 64);
     }
-    return F::reduce_once(t + N, above);
+    return F::reduce_once(t + N);
   }
 };
 
