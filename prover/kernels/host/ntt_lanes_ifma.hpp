@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include "host_field.hpp"
+#include "ifma_words.hpp"
 
 CZK_BEGIN
 
@@ -28,10 +29,8 @@ struct IfmaLanes {
   struct Constant {
     uint64_t w[M], quotient[M];
   };
-  struct Factors {
-    __m512i limb[M];
-  };
-  using V = Factors;
+  using Factors = WordLimbs;
+  using V = WordLimbs;
 
  private:
   // k*p and 2^260 - p, in limbs.
@@ -84,6 +83,9 @@ struct IfmaLanes {
   static CZK_FN __m512i lo(__m512i c, __m512i a, __m512i b) { return _mm512_madd52lo_epu64(c, a, b); }
   static CZK_FN __m512i hi(__m512i c, __m512i a, __m512i b) { return _mm512_madd52hi_epu64(c, a, b); }
 
+  static CZK_FN V load_lanes(const char* src, uint64_t stride) {
+    return __builtin_constant_p(stride) && stride == F::kBytes ? load_words(src) : load_words(src, stride);
+  }
   static CZK_FN V read(const Block& b) {
     V x;
     CZK_UNROLL for (int i = 0; i < M; i++) x.limb[i] = _mm512_load_si512(b.limb[i]);
@@ -202,47 +204,6 @@ struct IfmaLanes {
     return d;
   }
 
-  // Between 64-bit words, eight elements a register (in the order 0 2 1 3 4 6 5 7, undone by `pack`), and 52-bit limbs.
-  static CZK_FN V unpack(__m512i e01, __m512i e23, __m512i e45, __m512i e67) {
-    __m512i even_low = _mm512_unpacklo_epi64(e01, e23), odd_low = _mm512_unpackhi_epi64(e01, e23);
-    __m512i even_high = _mm512_unpacklo_epi64(e45, e67), odd_high = _mm512_unpackhi_epi64(e45, e67);
-    __m512i w0 = _mm512_shuffle_i64x2(even_low, even_high, 0x88), w2 = _mm512_shuffle_i64x2(even_low, even_high, 0xdd);
-    __m512i w1 = _mm512_shuffle_i64x2(odd_low, odd_high, 0x88), w3 = _mm512_shuffle_i64x2(odd_low, odd_high, 0xdd);
-    V x;
-    x.limb[0] = _mm512_and_si512(w0, mask());
-    x.limb[1] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(w0, 52), _mm512_slli_epi64(w1, 12)), mask());
-    x.limb[2] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(w1, 40), _mm512_slli_epi64(w2, 24)), mask());
-    x.limb[3] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(w2, 28), _mm512_slli_epi64(w3, 36)), mask());
-    x.limb[4] = _mm512_srli_epi64(w3, 16);
-    return x;
-  }
-  // Stores a carried value below 2^256, eight consecutive elements.
-  static CZK_FN void pack(const V& x, char* dst) {
-    __m512i w0 = _mm512_or_si512(x.limb[0], _mm512_slli_epi64(x.limb[1], 52));
-    __m512i w1 = _mm512_or_si512(_mm512_srli_epi64(x.limb[1], 12), _mm512_slli_epi64(x.limb[2], 40));
-    __m512i w2 = _mm512_or_si512(_mm512_srli_epi64(x.limb[2], 24), _mm512_slli_epi64(x.limb[3], 28));
-    __m512i w3 = _mm512_or_si512(_mm512_srli_epi64(x.limb[3], 36), _mm512_slli_epi64(x.limb[4], 16));
-    __m512i low_even = _mm512_unpacklo_epi64(w0, w1), low_odd = _mm512_unpackhi_epi64(w0, w1);
-    __m512i high_even = _mm512_unpacklo_epi64(w2, w3), high_odd = _mm512_unpackhi_epi64(w2, w3);
-    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    _mm512_storeu_si512(dst, _mm512_permutex2var_epi64(low_even, first, high_even));
-    _mm512_storeu_si512(dst + 64, _mm512_permutex2var_epi64(low_odd, first, high_odd));
-    _mm512_storeu_si512(dst + 128, _mm512_permutex2var_epi64(low_even, second, high_even));
-    _mm512_storeu_si512(dst + 192, _mm512_permutex2var_epi64(low_odd, second, high_odd));
-  }
-  static CZK_FN V load_lanes(const char* src, uint64_t stride) {
-    if (__builtin_constant_p(stride) && stride == 32)
-      return unpack(_mm512_loadu_si512(src), _mm512_loadu_si512(src + 64), _mm512_loadu_si512(src + 128),
-                    _mm512_loadu_si512(src + 192));
-    __m512i pair[4];
-    CZK_UNROLL for (int i = 0; i < 4; i++) {
-      auto one = [&](int l) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + l * stride)); };
-      pair[i] = _mm512_inserti64x4(_mm512_castsi256_si512(one(2 * i)), one(2 * i + 1), 1);
-    }
-    return unpack(pair[0], pair[1], pair[2], pair[3]);
-  }
-
  public:
   // The element times 2^260 instead of 2^256.
   static F factor(const F& x) { return x.dbl().dbl().dbl().dbl(); }
@@ -272,16 +233,16 @@ struct IfmaLanes {
   static CZK_FN void load_scaled(Block& b, const char* src, uint64_t stride, const Constant& k) {
     write(b, times(load_lanes(src, stride), k));
   }
-  static CZK_FN void store(const Block& b, char* dst) { pack(canonical(reduced(read(b))), dst); }
+  static CZK_FN void store(const Block& b, char* dst) { pack_words(canonical(reduced(read(b))), dst); }
   static CZK_FN void store_scaled(const Block& b, const Constant& k, char* dst) {
-    pack(canonical(times(read(b), k)), dst);
+    pack_words(canonical(times(read(b), k)), dst);
   }
 
-  static CZK_FN Factors load_factors(const F* src) { return load_lanes(reinterpret_cast<const char*>(src), 32); }
+  static CZK_FN Factors load_factors(const F* src) { return load_words(src); }
   static CZK_FN void multiply(Factors& f, const Factors& by) { f = carried<false>(montgomery(f, by)); }
   // Below p * (1 + 8 * 2 / 35): four words hold it unreduced.
   static CZK_FN void store_twisted(const Block& b, const Factors& f, char* dst) {
-    pack(carried<true>(montgomery(carried<false>(read(b)), f)), dst);
+    pack_words(carried<true>(montgomery(carried<false>(read(b)), f)), dst);
   }
 
   template <bool kReduce>

@@ -2,6 +2,9 @@
 // follows the transforms.
 #include "variant.hpp"
 #include "wide.hpp"
+#if CZK_VARIANT_ifma
+#include "vector_ops_ifma.hpp"
+#endif
 
 CZK_BEGIN
 namespace {
@@ -135,6 +138,9 @@ constexpr uint64_t kElementsPerTask = 1 << 14;
 
 template <class F>
 void mul_sub(const void* a, const void* b, const void* c, void* out, uint64_t begin, uint64_t end, bool canonical) {
+#if CZK_VARIANT_ifma
+  begin = mul_sub_lanes<F>(a, b, c, out, begin, end, canonical);
+#endif
   for (uint64_t i = begin; i < end; i++) {
     auto wide = WideSum<F>::product(F::load(at(a, i, F::kBytes)), F::load(at(b, i, F::kBytes)));
     wide.add_shifted(F::load(at(c, i, F::kBytes)).neg());
