@@ -62,7 +62,7 @@ def ci95(samples: Sequence[float]) -> float | None:
     if spread is None:
         return None
     freedom = len(samples) - 1
-    # beyond the table, the first term of the expansion of t in 1 / freedom is right to three decimals
+    # beyond the table, the first term of the expansion of t in 1 / freedom is right to a thousandth
     t = _T95[freedom - 1] if freedom <= len(_T95) else _Z95 + (_Z95**3 + _Z95) / (4 * freedom)
     return t * spread / math.sqrt(len(samples))
 

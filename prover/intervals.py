@@ -39,6 +39,8 @@ class IntervalSet:
 
     def clip(self, start: float, end: float) -> list[Interval]:
         """The parts within ``[start, end)``, in order."""
+        if end <= start:
+            return []
         first = bisect_right(self._ends, start)
         last = bisect_left(self._starts, end)
         return [

@@ -181,6 +181,8 @@ class _Request:
     submitted: float | None
     unsynthesised: int
     asked_since: float | None
+    synthesised: float = float("-inf")
+    """When the last synthesis ended."""
     picked: float | None = None
     reached: set[int] = field(default_factory=set)
 
@@ -289,10 +291,11 @@ class Timeline:
         if request is None:
             return
         request.unsynthesised += change
+        request.synthesised = max(request.synthesised, event.at)
         if request.unsynthesised > 0 and request.asked_since is None:
             request.asked_since = event.at
         elif request.unsynthesised <= 0 and request.asked_since is not None:
-            self._asked.add(request.asked_since, event.at)
+            self._asked.add(request.asked_since, request.synthesised)
             request.asked_since = None
 
     def _fold_withheld(self, event: Event) -> None:
@@ -303,8 +306,8 @@ class Timeline:
         request = self._requests.get(event.job or "")
         if request is None:
             return
-        if request.picked is None and event.kind is EventKind.SPAN:
-            request.picked = at
+        if event.kind is EventKind.SPAN:
+            request.picked = at if request.picked is None else min(request.picked, at)
         fresh = set(event.partitions) - request.reached
         if fresh:
             request.reached |= fresh

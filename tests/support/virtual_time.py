@@ -61,6 +61,12 @@ class VirtualTime:
                 self._advance()
                 time.sleep(0)
 
+    def pass_(self, seconds: float) -> None:
+        """Move the clock while nothing sleeps."""
+        with self._lock:
+            assert not self._asleep
+            self._now += seconds
+
     def stand_still(self, until: Callable[[], bool]) -> None:
         """Let no time pass; sleepers wake early whose job is cancelled, or whom no job's end can wake."""
         deadline = time.monotonic() + PATIENCE_S
@@ -95,7 +101,11 @@ class VirtualTime:
             finalizing = sum(step in _FINALIZING for step in steps)
             locks = sum(record.lock.waiting for record in board.devices.values())
             idle_synthesisers = any(worker.slot is None for worker in engine._synthesis.pool.members)
-            missing = any(len(pool.members) != pool.target for pool in engine._pools)
+            missing = any(
+                len(pool.members) < pool.target
+                or (len(pool.members) > pool.target and any(worker.slot is None for worker in pool.members))
+                for pool in engine._pools
+            )
             idle_workers = sum(worker.slot is None for stage in engine._gpu for worker in stage.pool.members)
             may_begin = not (line.scheduler.empty or board.paused or line.draining)
             ready = (line.channel.queued or line.channel.held) and line.channel.waiting and not board.paused
