@@ -142,17 +142,29 @@ class ConsoleApp(App[None]):
             self.push_screen(HelpScreen(self._glyphs))
 
     def action_focus_knobs(self) -> None:
-        """Go to the knobs."""
-        self.overview.knobs.focus()
+        """Go to the knobs, which a tall log may have hidden."""
+        self.overview.reach(self.overview.knobs)
 
     def action_focus_log(self) -> None:
-        """Go to the log."""
-        self.overview.log_view.display = self.overview.log_rule.display = True
-        self.overview.log_view.focus()
+        """Go to the log, which a small screen may have hidden."""
+        self.overview.reach(self.overview.log_view)
 
     def action_next_panel(self) -> None:
-        """Go to the next panel."""
-        self.screen.focus_next()
+        """From the knobs to the log, from the log to the knobs."""
+        if self.screen is not self.overview:
+            self.screen.focus_next()
+        elif self.overview.knobs.has_focus:
+            self.action_focus_log()
+        else:
+            self.action_focus_knobs()
+
+    def action_focus_next(self) -> None:
+        """Textual's own name for the tab key."""
+        self.action_next_panel()
+
+    def action_focus_previous(self) -> None:
+        """With two panels, back is on."""
+        self.action_next_panel()
 
     def action_leave_panel(self) -> None:
         """Leave the panel."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from prover.model import Cause, DeviceState
 from widgets.canvas import Canvas, Line
 from widgets.figures import ago
-from widgets.glyphs import CAUSE_LETTER
+from widgets.glyphs import CAUSE_LETTER, UNICODE, Glyphs
 from widgets.pens import STATE_OF_CAUSE, state_role
-from widgets.timegrid import LaneSegment, Marker, TimeGrid
+from widgets.timegrid import LaneCell, LaneSegment, Marker, Settled, TimeGrid
 
 _LEFT = 6
 _RIGHT = 8
@@ -57,8 +58,23 @@ class DeviceData:
     gaps_in_window: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _LaneSign:
+    """How a column of the lane is drawn."""
+
+    sign: str = " "
+    letter: str = " "
+    role: str = ""
+    ground: str = ""
+
+
 class DevicePanel(Canvas[DeviceData]):
     """Title, figures, chart, lane, causes, axis, gaps. With six lines the figures move into the title."""
+
+    def __init__(self, data: DeviceData, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+        super().__init__(data, glyphs, id=id)
+        self._means: Settled[float | None] = Settled()
+        self._cells: Settled[_LaneSign] = Settled()
 
     def draw(self, width: int, height: int) -> Iterable[Line]:
         """The panel at this height: the chart takes what the other rows leave."""
@@ -90,7 +106,8 @@ class DevicePanel(Canvas[DeviceData]):
         return self.line().add(f" {name:<{_LEFT - 2}}", "label").add(edge, "rule")
 
     def _chart(self, grid: TimeGrid, rows: int) -> Iterable[Line]:
-        means = grid.mean(self.data.samples)
+        samples = self.data.samples
+        means = self._means.columns(grid, lambda since: grid.mean(samples, since))
         for row in range(rows):
             floor = rows - 1 - row
             cells = "".join(
@@ -105,25 +122,27 @@ class DevicePanel(Canvas[DeviceData]):
             yield line
 
     def _lane(self, grid: TimeGrid) -> Iterable[Line]:
-        lane = self._gutter("lane", self.glyphs.axis_edge)
-        letters = self._gutter("gap", self.glyphs.axis_edge)
-        for cell in grid.lane(self.data.lane):
-            share, gap = cell.share, cell.gap
-            if share is None:
-                lane.add(" ")
-                letters.add(" ")
-                continue
-            ground = state_role(gap[0]) if gap and share < 0.999 else ""
-            lane.add(self.glyphs.busy_cell(share), state_role(DeviceState.COMPUTING), ground)
-            if gap and gap[1] is not None and share < 0.999:
-                letters.add(CAUSE_LETTER[gap[1]], ground)
-            else:
-                letters.add(" ")
+        segments = self.data.lane
+        cells = self._cells.columns(grid, lambda since: [self._lane_cell(c) for c in grid.lane(segments, since)])
         count = self.data.gaps_in_window
-        lane.add(f" {count:>4} ", "value" if count else "faint")
-        letters.add(f" {'gaps':>4} ", "label")
-        yield lane
-        yield letters
+        lane = self._gutter("lane", self.glyphs.axis_edge)
+        for (role, ground), run in groupby(cells, key=lambda cell: (cell.role, cell.ground)):
+            lane.add("".join(cell.sign for cell in run), role, ground)
+        yield lane.add(f" {count:>4} ", "value" if count else "faint")
+        letters = self._gutter("gap", self.glyphs.axis_edge)
+        for ground, run in groupby(cells, key=lambda cell: cell.ground):
+            letters.add("".join(cell.letter for cell in run), ground)
+        yield letters.add(f" {'gaps':>4} ", "label")
+
+    def _lane_cell(self, cell: LaneCell) -> _LaneSign:
+        share, gap = cell.share, cell.gap
+        if share is None:
+            return _LaneSign()
+        computing = state_role(DeviceState.COMPUTING)
+        if gap is None or share >= 0.999:
+            return _LaneSign(self.glyphs.busy_cell(1.0), " ", computing, "")
+        letter = CAUSE_LETTER[gap[1]] if gap[1] is not None else " "
+        return _LaneSign(self.glyphs.busy_cell(share), letter, computing, state_role(gap[0]))
 
     def _axis(self, grid: TimeGrid) -> Line:
         glyphs = self.glyphs
@@ -131,8 +150,9 @@ class DevicePanel(Canvas[DeviceData]):
         roles = ["rule"] * grid.columns
 
         def put(at: int, text: str, role: str) -> None:
-            for offset, sign in enumerate(text):
-                cells[at + offset], roles[at + offset] = sign, role
+            for place, sign in enumerate(text, start=at):
+                if 0 <= place < grid.columns:
+                    cells[place], roles[place] = sign, role
 
         def free(at: int, length: int) -> bool:
             return at >= 0 and at + length <= grid.columns and all(role == "rule" for role in roles[at : at + length])

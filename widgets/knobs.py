@@ -254,11 +254,11 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
     def _title(self, width: int, room: int) -> Line:
         rows, row = self.data.rows, self.row
         note = self.line()
-        if self.has_focus and row is not None and row.hint:
+        if self.data.note:
+            note.add(self.text(self.data.note), "warn")
+        elif self.has_focus and row is not None and row.hint:
             text, role = (row.status, row.status_role) if row.status_role == "pending" else (row.hint, "label")
             note.add(fit(self.text(text), min(len(text), width - 14), self.glyphs.ellipsis), role)
-        elif self.data.note:
-            note.add(self.text(self.data.note), "warn")
         elif len(rows) > room:
             note.add(f"{self._top + 1}-{min(len(rows), self._top + room)} of {len(rows)}", "faint")
         return self.rule(width, "Knobs", note, role="accent" if self.has_focus else "title")
@@ -285,7 +285,5 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
             Zone(y, 0, width, "choose", row.name),
         ]
         status, role = ("asking", "pending") if pending else (row.status, row.status_role)
-        if row.locked:
-            status, role = row.locked, "faint"
         room = width - line.width - 2
         return line.add(" ").add(fit(self.text(status), min(len(status), room), self.glyphs.ellipsis), role)

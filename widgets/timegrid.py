@@ -7,11 +7,13 @@ whole columns and nothing in it flickers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from prover.model import Cause, DeviceState
 
+_SETTLED_S = 4.0
 _HOLD_S = 3.0
 """A sample stands for the time since the one before it, but for no longer than this."""
 
@@ -53,74 +55,101 @@ class LaneCell:
         return max(self.lost, key=self.lost.__getitem__) if self.lost else None
 
 
-@dataclass(frozen=True, slots=True)
 class TimeGrid:
-    """``columns`` buckets of ``cell`` seconds, the last of which holds ``now``."""
+    """``columns`` buckets of ``cell`` seconds, the last of which holds ``now``. Buckets are numbered from time zero."""
 
-    now: float
-    window: float
-    columns: int
+    __slots__ = ("cell", "columns", "first", "now", "window")
 
-    @property
-    def cell(self) -> float:
+    def __init__(self, now: float, window: float, columns: int) -> None:
+        self.now = now
+        self.window = window
+        self.columns = max(1, columns)
+        self.cell = window / self.columns
         """Seconds a column."""
-        return self.window / max(1, self.columns)
-
-    @property
-    def first(self) -> int:
-        """Number of the leftmost bucket, counted from time zero."""
-        return math.floor(self.now / self.cell) + 1 - self.columns
+        self.first = math.floor(now / self.cell) + 1 - self.columns
+        """Number of the leftmost bucket."""
 
     def column(self, at: float) -> int | None:
         """The column of an instant, or ``None`` outside the window."""
         column = math.floor(at / self.cell) - self.first
         return column if 0 <= column < self.columns else None
 
-    def pieces(self, start: float, end: float) -> Iterable[tuple[int, float]]:
-        """The columns that ``[start, end]`` touches, each with the seconds inside it."""
-        cell, first = self.cell, self.first
-        start = max(start, first * cell)
+    def pieces(self, start: float, end: float, since: int) -> Iterable[tuple[int, float]]:
+        """The buckets from ``since`` on that ``[start, end]`` touches, counted from it, with the seconds inside."""
+        cell = self.cell
+        start = max(start, since * cell)
         end = min(end, self.now)
         if end <= start:
             return
-        left, right = math.floor(start / cell) - first, math.floor(end / cell) - first
-        for column in range(max(0, left), min(self.columns - 1, right) + 1):
-            begin = (first + column) * cell
-            seconds = min(end, begin + cell) - max(start, begin)
-            if seconds > 0:
-                yield column, seconds
+        left, right = math.floor(start / cell), math.floor(end / cell)
+        if left == right:
+            yield left - since, end - start
+            return
+        yield left - since, (left + 1) * cell - start
+        for bucket in range(left + 1, right):
+            yield bucket - since, cell
+        if end > right * cell and right < self.first + self.columns:
+            yield right - since, end - right * cell
 
-    def lane(self, segments: Sequence[LaneSegment]) -> list[LaneCell]:
-        """The lane by column."""
-        cells = [LaneCell() for _ in range(self.columns)]
-        begin = self.first * self.cell
-        for segment in segments:
+    def lane(self, segments: Sequence[LaneSegment], since: int | None = None) -> list[LaneCell]:
+        """The lane by bucket, from the bucket ``since`` (the leftmost) on. ``segments`` are in order of time."""
+        since = self.first if since is None else since
+        cells = [LaneCell() for _ in range(self.first + self.columns - since)]
+        begin = since * self.cell
+        for segment in reversed(segments):
             if segment.end <= begin:
-                continue
+                break
             computing = segment.state is DeviceState.COMPUTING
-            for column, seconds in self.pieces(segment.start, segment.end):
-                cell = cells[column]
+            key = (segment.state, segment.cause)
+            for place, seconds in self.pieces(segment.start, segment.end, since):
+                cell = cells[place]
                 cell.known += seconds
                 if computing:
                     cell.busy += seconds
                 else:
-                    key = (segment.state, segment.cause)
                     cell.lost[key] = cell.lost.get(key, 0.0) + seconds
         return cells
 
-    def mean(self, samples: Sequence[tuple[float, float]]) -> list[float | None]:
-        """The mean of a sampled series by column; each sample stands for the time since the one before it."""
-        weight = [0.0] * self.columns
-        total = [0.0] * self.columns
-        before: float | None = None
-        for at, value in samples:
-            if before is not None:
-                for column, seconds in self.pieces(max(before, at - _HOLD_S), at):
-                    weight[column] += seconds
-                    total[column] += value * seconds
-            before = at
+    def mean(self, samples: Sequence[tuple[float, float]], since: int | None = None) -> list[float | None]:
+        """The mean of a sampled series by bucket; each sample stands for the time since the one before it."""
+        since = self.first if since is None else since
+        count = self.first + self.columns - since
+        weight, total = [0.0] * count, [0.0] * count
+        begin = since * self.cell
+        for (before, _), (at, value) in zip(reversed(samples[:-1]), reversed(samples[1:]), strict=True):
+            if at <= begin:
+                break
+            for place, seconds in self.pieces(max(before, at - _HOLD_S), at, since):
+                weight[place] += seconds
+                total[place] += value * seconds
         means: list[float | None] = [t / w if w > 0 else None for t, w in zip(total, weight, strict=True)]
         # The newest column may have begun after the last sample: show that sample until the next one comes.
         if samples and means and means[-1] is None and self.now - samples[-1][0] < _HOLD_S:
             means[-1] = samples[-1][1]
         return means
+
+
+Cell = TypeVar("Cell")
+
+
+class Settled(Generic[Cell]):
+    """Columns that are worked out once: what lies ``_SETTLED_S`` back does not change while the cell length stays."""
+
+    def __init__(self) -> None:
+        self._length = 0.0
+        self._begin = 0
+        self._cells: list[Cell] = []
+
+    def columns(self, grid: TimeGrid, work_out: Callable[[int], list[Cell]]) -> list[Cell]:
+        """All columns of ``grid``; ``work_out(bucket)`` gives those from a bucket on."""
+        known_to = self._begin + len(self._cells)
+        if grid.cell != self._length or not self._begin <= grid.first <= known_to:
+            self._length, self._begin, self._cells = grid.cell, grid.first, []
+        self._cells = self._cells[grid.first - self._begin :]
+        self._begin = grid.first
+        since = self._begin + len(self._cells)
+        fresh = work_out(since)
+        settled = math.floor((grid.now - _SETTLED_S) / grid.cell) - since
+        columns = self._cells + fresh
+        self._cells += fresh[: max(0, settled)]
+        return columns

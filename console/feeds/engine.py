@@ -16,17 +16,20 @@ from typing import Protocol
 from console.analysis.diagnosis import Evidence, diagnose
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
+from console.feeds.lane import LaneHistory
 from console.feeds.logfile import LogFollower
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
 from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec
-from prover.timeline import DeviceFigures, Segment, Timeline
+from prover.timeline import DeviceFigures, Timeline
 from widgets.timegrid import LaneSegment, Marker
 
 HORIZON_S = 600.0
 """How far back figures and gaps look, unless a knob changed since: then they tell of the time after it."""
 _SLOW_S = 1.0
+_MARGIN_S = 2.0
+"""Samples from before the window that its first column needs."""
 _LEAST_S = 15.0
 """A change is looked at apart once it is this old."""
 _QUIET_KNOBS = frozenset({"log_level", "drain_timeout_s"})
@@ -108,6 +111,8 @@ class EngineFeed:
         self._markers: list[Marker] = []
         self._changed_at = float("-inf")
         self._slow = _Slow()
+        self._lanes: dict[int, LaneHistory] = {}
+        self._ready = False
 
     # -- what the application asks --
 
@@ -138,7 +143,7 @@ class EngineFeed:
     @property
     def ready(self) -> bool:
         """Whether the engine runs and has its workload."""
-        return self._engine.ready and self._engine.snapshot().activity is None
+        return self._ready
 
     def start(self) -> None:
         """Start engine, sampler and log."""
@@ -178,10 +183,11 @@ class EngineFeed:
             self._timeline.fold(events)
             self._mark(events)
         now = max(snapshot.at, self._timeline.now)
-        samples = self._sampler.samples(now - max(window, HORIZON_S) - 2) if self._sampler is not None else ()
+        self._ready = self._engine.ready and snapshot.activity is None
         slow = self._slow
         if now - slow.at >= _SLOW_S or slow.window != window:
-            slow = self._slow = self._work_out(snapshot, samples, now, window)
+            slow = self._slow = self._work_out(snapshot, now, window)
+        samples = self._sampler.samples(now - window - _MARGIN_S) if self._sampler is not None else ()
         begin = max(snapshot.started, now - window)
         devices = tuple(self._device(view, samples, begin, now, slow) for view in snapshot.devices)
         return Frame(
@@ -213,7 +219,8 @@ class EngineFeed:
     def _device(
         self, view: DeviceView, samples: Sequence[DeviceSample], begin: float, now: float, slow: _Slow
     ) -> DeviceFrame:
-        segments = self._timeline.segments(view.ordinal, begin, now)
+        history = self._lanes.setdefault(view.ordinal, LaneHistory(view.ordinal))
+        lane = history.segments(self._timeline, begin, now)
         figures = slow.figures.get(view.ordinal)
         fresh = headline(view, (), now)
         # A state that lasts is told at once; shares of the last seconds wait for the next second.
@@ -224,9 +231,9 @@ class EngineFeed:
             headline=told,
             utilisation_by=slow.shares.get(view.ordinal, {}),
             steady_utilisation=figures.steady_utilisation if figures is not None else None,
-            lane=tuple(LaneSegment(one.start, one.end, one.state, one.cause) for one in segments),
+            lane=lane,
             samples=tuple(sample for sample in samples if sample.ordinal == view.ordinal),
-            gaps_in_window=_count_gaps(segments),
+            gaps_in_window=_count_gaps(lane),
             clusters=figures.clusters if figures is not None else (),
             clusters_over_s=slow.over_s,
         )
@@ -238,7 +245,7 @@ class EngineFeed:
             begin = self._changed_at
         return begin
 
-    def _work_out(self, snapshot: Snapshot, samples: Sequence[DeviceSample], now: float, window: float) -> _Slow:
+    def _work_out(self, snapshot: Snapshot, now: float, window: float) -> _Slow:
         timeline = self._timeline
         begin = self._horizon(snapshot, now)
         slow = _Slow(at=now, window=window, over_s=now - begin)
@@ -251,12 +258,10 @@ class EngineFeed:
             slow.headlines[view.ordinal] = headline(view, last, now)
         slow.throughput = throughput(whole, timeline.completions, begin, now)
         if snapshot.devices:
-            slow.diagnosis = self._diagnose(snapshot, samples, slow, begin, now)
+            slow.diagnosis = self._diagnose(snapshot, slow, begin, now)
         return slow
 
-    def _diagnose(
-        self, snapshot: Snapshot, samples: Sequence[DeviceSample], slow: _Slow, begin: float, now: float
-    ) -> Diagnosis:
+    def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
         view = snapshot.devices[0]
         figures = slow.figures.get(view.ordinal)
         lost: dict[Cause, float] = {}
@@ -266,7 +271,8 @@ class EngineFeed:
                 lost[cause] = lost.get(cause, 0.0) + seconds
         if snapshot.paused:  # the gap under way counts too
             lost[Cause.PAUSED] = lost.get(Cause.PAUSED, 0.0) + now - view.since
-        cpu = [sample.cpu for sample in samples if sample.at >= begin and sample.cpu is not None]
+        samples = self._sampler.samples(begin) if self._sampler is not None else ()
+        cpu = [sample.cpu for sample in samples if sample.cpu is not None]
         return diagnose(
             Evidence(
                 over_s=now - begin,
@@ -290,7 +296,7 @@ class EngineFeed:
         return tuple(feeds)
 
 
-def _count_gaps(segments: Sequence[Segment]) -> int:
+def _count_gaps(segments: Sequence[LaneSegment]) -> int:
     """Stretches without a kernel between two with one."""
     stretches = [computing for computing, _ in groupby(segments, key=lambda segment: segment.cause is None)]
     return max(0, sum(stretches) - 1)

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from prover.model import DeviceSample
@@ -85,7 +86,10 @@ class HostSampler:
 
     def samples(self, since: float = 0.0) -> tuple[DeviceSample, ...]:
         """Samples taken after ``since``, oldest first."""
-        return tuple(sample for sample in self._ring.copy() if sample.at > since)
+        ring = self._ring.copy()
+        newer = list(takewhile(lambda sample: sample.at > since, reversed(ring)))
+        newer.reverse()
+        return tuple(newer)
 
     def sample_once(self) -> None:
         """Take one sample; the first only sets the mark from which the next counts."""

@@ -122,6 +122,13 @@ class OverviewScreen(Screen[None]):
             note, role = f"{view.below} lines below, end follows", "warn"
         self.log_rule.data = RuleData(title, note, role, view.has_focus)
 
+    def reach(self, panel: KnobPanel | LogView) -> None:
+        """Focus a panel. One that is hidden at this size gets its rows first."""
+        if not panel.display:
+            self.set_focus(None)
+            panel.display = True
+        panel.focus()
+
     def rearrange(self) -> None:
         """Give each panel its rows."""
         width, height = self.size

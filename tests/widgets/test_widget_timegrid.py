@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.model import Cause, DeviceState
-from widgets.timegrid import LaneSegment, TimeGrid
+from widgets.timegrid import LaneSegment, Settled, TimeGrid
 
 COMPUTING = (DeviceState.COMPUTING, None)
 STARVED = (DeviceState.STARVED, Cause.SYNTHESIS)
@@ -83,3 +83,28 @@ def test_samples_are_weighted_by_the_time_they_stand_for():
 def test_a_hole_in_the_samples_stays_a_hole():
     means = TimeGrid(19.99, 20.0, 20).mean([(0.0, 1.0), (1.0, 1.0), (15.0, 9.0)])
     assert means[5] is None and means[8] is None and means[13] == pytest.approx(9.0)
+
+
+@given(
+    st.lists(st.floats(min_value=0.02, max_value=3), min_size=5, max_size=60),
+    st.lists(st.floats(min_value=0.05, max_value=9), min_size=1, max_size=8),
+)
+def test_settled_columns_are_those_worked_out_anew(lengths: list[float], steps: list[float]):
+    lane = segments(lengths, 50.0)
+    settled: Settled[float] = Settled()
+    now = 60.0
+    for step in steps:
+        now += step
+        known = [LaneSegment(s.start, min(s.end, now), s.state, s.cause) for s in lane if s.start < now]
+        grid = TimeGrid(now, 20.0, 40)
+        cached = settled.columns(grid, lambda since, g=grid, k=known: [c.busy for c in g.lane(k, since)])
+        assert cached == pytest.approx([cell.busy for cell in grid.lane(known)], abs=1e-9)
+
+
+def test_another_cell_length_starts_anew():
+    lane = segments([1.0] * 40, 0.0)
+    settled: Settled[float] = Settled()
+    for window in (20.0, 10.0, 30.0):
+        grid = TimeGrid(40.0, window, 20)
+        got = settled.columns(grid, lambda since, g=grid: [cell.busy for cell in g.lane(lane, since)])
+        assert len(got) == 20 and sum(got) == pytest.approx(sum(cell.busy for cell in grid.lane(lane)))

@@ -1,0 +1,341 @@
+"""Every action of the console, by its key, on the modelled pipeline."""
+
+from typing import Any
+
+import pytest
+from fake_feed import FakeFeed
+from pilot_console import drive
+from textual.pilot import Pilot
+
+from console import actions
+from console.app import WINDOWS, ConsoleApp
+from console.screens.confirm import ConfirmScreen
+from console.screens.help import HelpScreen, help_text
+from console.screens.plain import screen_text
+from console.settings import ConsoleSettings
+from widgets.glyphs import ASCII, UNICODE
+from widgets.knobs import MERGE_S
+
+
+async def settle(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed, seconds: float = 0.0) -> str:
+    """Let a knob's presses merge, the model run and the screen follow."""
+    await pilot.pause(MERGE_S + 0.1)
+    if seconds:
+        feed.engine.advance(seconds)
+    app.tick()
+    await pilot.pause()
+    return screen_text(app.screen)
+
+
+def knob_line(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if line.lstrip(" ▌>").startswith(name))
+
+
+def test_no_two_actions_share_a_key_and_every_id_is_one():
+    assert actions.clashes() == []
+    assert len(actions.BY_ID) == len(actions.ACTIONS)
+
+
+def test_every_bound_action_exists():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        targets = {
+            actions.Scope.CONSOLE: app,
+            actions.Scope.KNOBS: app.overview.knobs,
+            actions.Scope.LOG: app.overview.log_view,
+        }
+        for action in actions.ACTIONS:
+            name = action.act.partition("(")[0]
+            assert callable(getattr(targets[action.scope], f"action_{name}", None)), action.id
+
+    drive(act)
+
+
+def test_help_lists_every_action_and_closes():
+    for glyphs in (UNICODE, ASCII):
+        text = help_text(glyphs)
+        assert all(action.description in text for action in actions.ACTIONS)
+    assert help_text(ASCII).isascii()
+
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("down", "up", "escape")
+        assert not isinstance(app.screen, HelpScreen)
+        await pilot.press("f1")
+        assert isinstance(app.screen, HelpScreen)
+
+    drive(act)
+
+
+def test_the_picture_goes_on_beneath_the_help():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("question_mark")
+        feed.engine.advance(5)
+        app.tick()
+        assert app.current is not None and app.current.at == pytest.approx(feed.engine.clock.at)
+
+    drive(act)
+
+
+def test_arrows_turn_a_knob_as_one_change():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "down", "right", "right", "right")
+        text = screen_text(app.screen)
+        assert "4" in knob_line(text, "synthesis_concurrency") and "asking" in text
+        await settle(pilot, app, feed)
+        assert feed.calls == [("synthesis_concurrency", 4)]
+        text = await settle(pilot, app, feed)
+        assert "still 1" in knob_line(text, "synthesis_concurrency")
+        text = await settle(pilot, app, feed, 0.5)
+        assert "in force after 0." in knob_line(text, "synthesis_concurrency")
+        text = await settle(pilot, app, feed, 10)
+        assert knob_line(text, "synthesis_concurrency").split("▸")[1].strip().startswith("in force")
+
+    drive(act, size=(120, 40))
+
+
+def test_a_typed_number_is_set_by_enter():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "1", "3", "backspace", "2")
+        assert "12_" in knob_line(screen_text(app.screen), "synthesis_lookahead")
+        await pilot.press("enter")
+        await settle(pilot, app, feed)
+        assert feed.calls == [("synthesis_lookahead", 12)]
+
+    drive(act)
+
+
+def test_a_typed_number_is_dropped_by_escape_and_refused_out_of_range():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "1", "2", "escape", "enter")
+        await settle(pilot, app, feed)
+        assert feed.calls == [] and app.overview.knobs.has_focus
+        await pilot.press("9", "9", "enter")
+        await settle(pilot, app, feed)
+        assert feed.calls == []
+        assert any("outside 0 to 64" in notice.message for notice in app._notifications)
+        await pilot.press("escape")
+        assert not app.overview.knobs.has_focus
+
+    drive(act)
+
+
+def test_choices_turn_with_arrows_and_enter_but_not_with_digits():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "down", "down", "down", "3")
+        assert any("takes a choice" in notice.message for notice in app._notifications)
+        await pilot.press("enter")
+        await settle(pilot, app, feed, 1)
+        assert feed.calls == [("gpu_lock", "coarse")]
+        await pilot.press("left")
+        await settle(pilot, app, feed)
+        assert feed.calls[-1] == ("gpu_lock", "narrow")
+
+    drive(act)
+
+
+def test_the_end_of_a_range_says_so():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "down", "left")
+        await settle(pilot, app, feed)
+        assert feed.calls == []
+        assert any("end of its range" in notice.message for notice in app._notifications)
+
+    drive(act)
+
+
+def test_the_mouse_turns_and_chooses():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        panel = app.overview.knobs
+        zones = {(zone.target, zone.action): zone for zone in panel.zones}
+        up = zones["gpu_workers_per_device", "turn-up"]
+        await pilot.click(panel, offset=(up.left + 1, up.y))
+        await settle(pilot, app, feed)
+        assert feed.calls == [("gpu_workers_per_device", 3)]
+        down = zones["gpu_workers_per_device", "turn-down"]
+        await pilot.click(panel, offset=(down.left + 1, down.y))
+        await settle(pilot, app, feed)
+        assert feed.calls[-1] == ("gpu_workers_per_device", 2)
+        assert panel.has_focus and panel.row is not None and panel.row.name == "gpu_workers_per_device"
+        name = zones["slot_size", "choose"]
+        await pilot.click(panel, offset=(3, name.y))
+        assert panel.row.name == "slot_size"
+        await pilot._post_mouse_events([_scroll_up()], widget=panel, offset=(3, name.y))
+        await settle(pilot, app, feed)
+        assert feed.calls[-1] == ("slot_size", 2)
+
+    drive(act)
+
+
+def _scroll_up() -> Any:
+    from textual.events import MouseScrollUp
+
+    return MouseScrollUp
+
+
+def test_pause_and_undo():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("p")
+        await settle(pilot, app, feed, 12)
+        assert feed.calls == [("paused", True)]
+        text = await settle(pilot, app, feed, 4)
+        assert "idle for" in text and "paused" in text.splitlines()[0]
+        await pilot.press("u")
+        await settle(pilot, app, feed, 1)
+        assert feed.calls[-1] == ("undo", None) and not feed.engine.in_force["paused"]
+        assert any("undone: paused is no again" in notice.message for notice in app._notifications)
+        await pilot.press("u")
+        assert any("nothing to undo" in notice.message for notice in app._notifications)
+
+    drive(act)
+
+
+def test_a_risky_knob_asks_back_and_no_is_the_default():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        app.propose("self_check", False)
+        await pilot.pause()
+        assert isinstance(app.screen, ConfirmScreen)
+        await pilot.press("enter")
+        assert feed.calls == []
+        app.propose("self_check", False)
+        await pilot.pause()
+        await pilot.press("y")
+        assert feed.calls == [("self_check", False)]
+
+    drive(act)
+
+
+def test_freeze_holds_the_picture_but_not_the_knobs_nor_the_feed():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("space")
+        before = screen_text(app.screen).splitlines()
+        assert "frozen" in before[0]
+        feed.lines = ["a line that waits"]
+        feed.engine.advance(20)
+        app.tick()
+        await pilot.pause()
+        after = screen_text(app.screen).splitlines()
+        assert after[1:15] == before[1:15] and "a line that waits" not in "\n".join(after)
+        await pilot.press("k", "right")
+        text = await settle(pilot, app, feed, 1)
+        assert "2" in knob_line(text, "synthesis_lookahead")
+        await pilot.press("escape", "space")
+        text = await settle(pilot, app, feed)
+        assert "frozen" not in text.splitlines()[0] and "a line that waits" in text
+
+    drive(act)
+
+
+def test_the_stretch_of_time_can_be_changed():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        for _ in range(8):
+            await pilot.press("right_square_bracket")
+        assert app.window_s == WINDOWS[-1] and "10 min ago" in screen_text(app.screen)
+        for _ in range(8):
+            await pilot.press("left_square_bracket")
+        assert app.window_s == WINDOWS[0] and "30 s ago" in screen_text(app.screen)
+
+    drive(act)
+
+
+def test_themes_change_by_key():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        seen = {app.theme}
+        for _ in range(4):
+            await pilot.press("t")
+            seen.add(app.theme)
+        assert {"dark", "light", "contrast", "colourblind"} <= seen
+
+    drive(act)
+
+
+def test_the_palette_offers_what_the_registry_has():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        offered = {command.title for command in app.get_system_commands(app.screen)}
+        assert {"Help", "Pause", "Freeze", "Quit", "Theme Light", "Undo"} <= offered
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"pause")
+        await pilot.pause(0.5)
+        await pilot.press("enter")
+        await pilot.pause(0.5)
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert feed.calls == [("paused", True)]
+
+    drive(act)
+
+
+def test_a_click_on_the_last_line_is_the_key():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        zone = next(zone for zone in app.overview.keys.zones if zone.action == "freeze")
+        await pilot.click(app.overview.keys, offset=(zone.left + 2, 0))
+        await pilot.pause()
+        assert app.frozen_at is not None
+
+    drive(act)
+
+
+def test_read_only_changes_nothing():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("p", "u", "k", "right", "5", "enter")
+        text = await settle(pilot, app, feed)
+        assert feed.calls == [] and "read-only" in text
+
+    drive(act, settings=ConsoleSettings(read_only=True))
+
+
+def test_the_log_grows_where_room_is_short_and_tab_walks_the_panels():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        feed.lines = [f"line {number}" for number in range(100)]
+        app.tick()
+        await pilot.press("l")
+        await pilot.pause()
+        view = app.overview.log_view
+        assert view.has_focus and view.size.height > 8
+        await pilot.press("pageup", "up", "down", "right", "left")
+        assert not view.following and "lines below" in screen_text(app.screen)
+        await pilot.press("home")
+        assert "line 0" in screen_text(app.screen)
+        await pilot.press("end")
+        assert view.following and "line 99" in screen_text(app.screen)
+        await pilot.press("tab")
+        assert not view.has_focus
+        await pilot.press("k")
+        await pilot.pause()
+        assert app.overview.knobs.has_focus
+
+    drive(act)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
+def test_quit(key: str):
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        app.feed.start()
+        await pilot.press(key)
+
+    app = drive(act)
+    assert app.return_code == 0
+    assert isinstance(app.feed, FakeFeed) and not app.feed.engine.running
+
+
+def test_a_failed_start_ends_the_console_with_its_code():
+    from prover.errors import MachineLacks
+
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        feed.engine.failure = MachineLacks("no host library", "here", "build it")
+        app.tick()
+        await pilot.pause()
+
+    assert drive(act).return_code == 3
+
+
+def test_a_picture_can_be_saved(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        app.action_save_picture()
+
+    drive(act)
+    pictures = list((tmp_path / "cuzk-top" / "pictures").glob("*.svg"))
+    assert len(pictures) == 1 and "cuzk-top" in pictures[0].read_text()
