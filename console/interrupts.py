@@ -31,24 +31,27 @@ def run_interruptibly(work: Callable[[CancelToken], T]) -> T:
     """
     token = CancelToken()
     outcome: _Outcome[T] = _Outcome()
+    ended = threading.Event()
 
     def body() -> None:
         try:
             outcome.value.append(work(token))
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
             outcome.error = error
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=body, name="work")
     with _termination_as_interrupt():
         thread.start()
-        interrupted = False
-        while thread.is_alive():
+        # Not join(): interrupted there, CPython 3.11 takes the thread for ended.
+        while not ended.is_set():
             try:
-                thread.join()
+                ended.wait()
             except KeyboardInterrupt:
-                interrupted = True
                 token.cancel()
-    if interrupted and (outcome.error is None or isinstance(outcome.error, Cancelled)):
+    thread.join()
+    if isinstance(outcome.error, Cancelled) and token.cancelled:
         raise KeyboardInterrupt
     if outcome.error is not None:
         raise outcome.error
