@@ -1,77 +1,79 @@
 """Long work in the foreground that Ctrl-C ends at once and cleanly.
 
-A native call keeps the main thread from Python, so the signal would be heard only after it. Work therefore runs in a
-thread of its own; the main thread waits, hears the signal, asks the work to stop and waits for it.
+A native call keeps the main thread from Python, so a signal would be heard only after it. Work therefore runs in a
+thread of its own, and the main thread waits at a pipe that a signal writes to, whichever thread it reaches.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from prover.cancel import Cancelled, CancelToken
 
 T = TypeVar("T")
 
-
-class _Outcome(Generic[T]):
-    def __init__(self) -> None:
-        self.value: list[T] = []
-        self.error: BaseException | None = None
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_interruptibly(work: Callable[[CancelToken], T]) -> T:
     """What ``work`` returns or raises.
 
     Raises:
-        KeyboardInterrupt: if a signal (interrupt, terminate, hang-up) asked to stop; ``work`` has ended by then.
+        KeyboardInterrupt: if a signal (interrupt, terminate, hang-up) stopped it; it has ended by then. Work that ended
+            in spite of the signal is done and returns.
     """
     token = CancelToken()
-    outcome: _Outcome[T] = _Outcome()
+    values: list[T] = []
+    errors: list[BaseException] = []
     ended = threading.Event()
+    reader, writer = os.pipe()
 
     def body() -> None:
         try:
-            outcome.value.append(work(token))
+            values.append(work(token))
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting thread
-            outcome.error = error
-        finally:
-            ended.set()
+            errors.append(error)
+        ended.set()
+        os.write(writer, b"\0")
 
     thread = threading.Thread(target=body, name="work")
-    with _termination_as_interrupt():
-        thread.start()
-        # Not join(): interrupted there, CPython 3.11 takes the thread for ended.
-        while not ended.is_set():
-            try:
-                ended.wait()
-            except KeyboardInterrupt:
-                token.cancel()
-    thread.join()
-    if isinstance(outcome.error, Cancelled) and token.cancelled:
-        raise KeyboardInterrupt
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value[0]
+    try:
+        with _signals_cancel(token, writer):
+            thread.start()
+            while not ended.is_set():
+                os.read(reader, 64)
+            thread.join()
+    finally:
+        os.close(reader)
+        os.close(writer)
+    if errors:
+        if isinstance(errors[0], Cancelled) and token.cancelled:
+            raise KeyboardInterrupt from None
+        raise errors[0]
+    return values[0]
 
 
 @contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the work as Ctrl-C does, so that no temporary file stays."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
+def _signals_cancel(token: CancelToken, writer: int) -> Iterator[None]:
+    """Signals that end a program ask the token instead; those that are ignored stay so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    os.set_blocking(writer, False)
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
+        for number, handler in previous.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: token.cancel())
         yield
     finally:
+        signal.set_wakeup_fd(wakeup)
         for number, handler in previous.items():
             signal.signal(number, handler)
 
