@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from console import crash_report
 from prover.errors import ProverError
 
 COMMANDS: dict[str, str] = {
@@ -99,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:  # noqa: BLE001 - the last line of defence: a report instead of a traceback
+        from console import crash_report  # only where it is needed
+
         return crash_report.write(error, arguments)
 
 

@@ -71,13 +71,14 @@ def library_path() -> Path:
         if Path(override).is_file():
             return Path(override)
         raise MachineLacks("host library not found", override, "unset or correct CUZK_TOP_LIBRARY")
-    import importlib.resources  # slow to import: not before it is needed
+    beside = Path(__file__).with_name("kernels") / LIBRARY
+    if beside.is_file():
+        return beside
+    import importlib.resources  # slow to import, and only an editable installation needs it
 
     path = Path(str(importlib.resources.files("prover").joinpath("kernels", LIBRARY)))
-    beside = Path(__file__).with_name("kernels") / LIBRARY
-    for candidate in (path, beside):
-        if candidate.is_file():
-            return candidate
+    if path.is_file():
+        return path
     raise MachineLacks("host library not found", str(beside), "build it with: pip install -e . (needs a C++ compiler)")
 
 

@@ -6,7 +6,6 @@ take nothing else: no other spelling of a number, no value that is not below its
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -169,14 +168,34 @@ def _g2(point: G2Point) -> list[list[str]]:
 
 
 def _dump(content: object) -> bytes:
-    # snarkjs indents by one blank and ends an empty list on a line of its own.
-    return b"[\n]" if content == [] else json.dumps(content, indent=1).encode()
+    return _text(content, "\n").encode()
+
+
+def _text(content: object, newline: str) -> str:
+    """JSON of numbers, lists, objects and strings that need no escape, as snarkjs prints it: indented by one blank, an
+    empty list closed on a line of its own. (The json module is slow to load, and every proof would wait for it.)
+    """
+    if isinstance(content, str):
+        return f'"{content}"'
+    if isinstance(content, int):
+        return str(content)
+    inner = newline + " "
+    if isinstance(content, dict):
+        items = [f'"{name}": {_text(value, inner)}' for name, value in content.items()]
+    else:
+        assert isinstance(content, list)
+        items = [_text(value, inner) for value in content]
+    opening, closing = "{}" if isinstance(content, dict) else "[]"
+    body = inner + ("," + inner).join(items) if items else ""
+    return f"{opening}{body}{newline}{closing}"
 
 
 class _Document:
     """A parsed JSON file, and strict readings of its parts that know how to complain."""
 
     def __init__(self, path: StrPath, limit: int) -> None:
+        import json  # not at the top: writing does without
+
         self.path = os.fspath(path)
         text = self._text(limit)
         try:
@@ -280,6 +299,8 @@ class _Document:
 
 def _quote(value: Any) -> str:
     """A JSON value, cut short, for a message."""
+    import json
+
     text = "nothing" if value is None else json.dumps(value) if isinstance(value, str | int) else type(value).__name__
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
