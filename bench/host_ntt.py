@@ -1,6 +1,6 @@
 """Times of the host library's transforms, as JSON in ``bench/results``.
 
-Run: ``python bench/host_ntt.py [--log-n 10-20] [--threads 1,2] [--variants adx,ifma] [--out FILE]``.
+Run: ``python bench/host_ntt.py [--log-n 10-20] [--threads 1,2] [--variants bmi2,ifma] [--out FILE]``.
 Each figure is the median over repetitions of one transform in place, in milliseconds of wall time, beside the minimum
 and the processor time of the process; on a machine that does other work the latter two are the steadier ones.
 """

@@ -146,8 +146,16 @@ struct HostField {
     if constexpr (kBits + 2 > 64 * N) {
       return a * b - c * d;
     } else {
-      HostField o, minus_c = c.neg();
-      product_sum(o.v, a.v, b.v, minus_c.v, d.v);
+      return product_sum(a, b, c.neg(), d);
+    }
+  }
+  // a*b + c*d, likewise.
+  static CZK_FN HostField product_sum(const HostField& a, const HostField& b, const HostField& c, const HostField& d) {
+    if constexpr (kBits + 2 > 64 * N) {
+      return a * b + c * d;
+    } else {
+      HostField o;
+      sum_of_two(o.v, a.v, b.v, c.v, d.v);
       return o;
     }
   }
@@ -180,8 +188,8 @@ struct HostField {
   static CZK_OUTLINED void product(uint64_t* out, const uint64_t* a, const uint64_t* b) {
     Multiplier<N>::mul(out, a, b, K.p, K.n0);
   }
-  static CZK_OUTLINED void product_sum(uint64_t* out, const uint64_t* a, const uint64_t* b, const uint64_t* c,
-                                       const uint64_t* d) {
+  static CZK_OUTLINED void sum_of_two(uint64_t* out, const uint64_t* a, const uint64_t* b, const uint64_t* c,
+                                      const uint64_t* d) {
     Multiplier<N>::mul_pair(out, a, b, c, d, K.p, K.n0);
   }
 };

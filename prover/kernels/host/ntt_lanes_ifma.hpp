@@ -1,10 +1,10 @@
 // Eight transforms side by side in AVX-512 registers: elements in five limbs of 52 bits, one lane each, products by the
 // 52-bit multiply-add instructions (IFMA). Same interface as ScalarLanes (ntt_lanes.hpp).
 //
-// Ranges. An element is any value below 2^260 = 35.3 p (BLS12-381) or 84.6 p (BN254); its limbs may exceed 52 bits or be
-// negative, and `carried` settles that where a product or a store needs it. A product by a constant lies below 2p, its
-// limbs below 2^57. The block transform calls radix4<true> and radix4<false> in alternation, radix4<true> before the last
-// levels, so that neither values nor limbs outgrow their room:
+// Ranges. An element is any value below 2^260 = 35.3 p (BLS12-381) or 84.6 p (BN254); its limbs may exceed 52 bits or
+// be negative, and `carried` settles that where a product or a store needs it. A product by a constant lies below 2p,
+// its limbs below 2^57. The block transform calls radix4<true> and radix4<false> in alternation, radix4<true> before
+// the last levels, so that neither values nor limbs outgrow their room:
 //   in below 2p -> radix4<false> -> below 8p, limbs below 2^59 -> radix4<true> -> below 2p -> last levels -> below 8p.
 #pragma once
 #include <immintrin.h>
@@ -121,8 +121,8 @@ struct IfmaLanes {
     return out;
   }
 
-  // The value modulo 2^260 of limbs whose carries wait, known to be small once those are added: then the top limb, without
-  // them, is small too, and may be negative. So its 52 bits are taken as a signed number.
+  // The value modulo 2^260 of limbs whose carries wait, known to be small once those are added: then the top limb,
+  // without them, is small too, and may be negative. So its 52 bits are taken as a signed number.
   static CZK_FN V modulo_260(V x) {
     x.limb[M - 1] = _mm512_srai_epi64(_mm512_slli_epi64(x.limb[M - 1], 12), 12);
     return x;

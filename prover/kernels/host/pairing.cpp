@@ -1,8 +1,8 @@
 // Pairings and products of pairings on both curves.
 //
 // e(P, Q) here is the optimal ate pairing to the power m of pairing_final.hpp: bilinear and non-degenerate all the
-// same, since m is prime to r. czk_pairing stores an element of Fp12 = Fp6[w], Fp6 = Fp2[v], as c0.c0, c0.c1, c0.c2, c1.c0,
-// c1.c1, c1.c2 (coefficients of 1, v, v^2, w, v w, v^2 w), each c0 + c1 u.
+// same, since m is prime to r. czk_pairing stores an element of Fp12 = Fp6[w], Fp6 = Fp2[v], as c0.c0, c0.c1, c0.c2,
+// c1.c0, c1.c1, c1.c2 (coefficients of 1, v, v^2, w, v w, v^2 w), each c0 + c1 u.
 #include "pairing_final.hpp"
 #include "variant.hpp"
 

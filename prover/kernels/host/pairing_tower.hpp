@@ -6,38 +6,19 @@
 // A Tower type names the base field and xi: `Fp`, `times_xi(Fp2)`.
 #pragma once
 #include "../tower.cuh"
-#include "wide.hpp"
+#include "host_field.hpp"
 
 CZK_BEGIN
 
-// Products in Fp2 out of line (their bodies are long) and with one reduction a coordinate. Sums of two elements enter
-// the products unreduced: all base fields here leave room for (2p)^2 < p*R.
+// Products in Fp2 with one reduction a coordinate: four products in Fp, where Karatsuba's three need sums around them.
 template <class Fp>
 struct Fp2Products {
   using E = Fp2<Fp>;
 
-  static CZK_FN Fp unreduced_sum(const Fp& a, const Fp& b) {
-    Fp s;
-    uint64_t carry = 0;
-    CZK_UNROLL for (int i = 0; i < Fp::N; i++) {
-      u128 t = u128(a.v[i]) + b.v[i] + carry;
-      s.v[i] = uint64_t(t);
-      carry = uint64_t(t >> 64);
-    }
-    return s;
-  }
   static CZK_OUTLINED E mul(const E& a, const E& b) {
-    auto v0 = WideSum<Fp>::product(a.c0, b.c0);
-    auto v1 = WideSum<Fp>::product(a.c1, b.c1);
-    auto cross = WideSum<Fp>::product(unreduced_sum(a.c0, a.c1), unreduced_sum(b.c0, b.c1));
-    cross -= v0;
-    cross -= v1;
-    v0 -= v1;
-    return {v0.reduce(), cross.reduce()};
+    return {Fp::product_difference(a.c0, b.c0, a.c1, b.c1), Fp::product_sum(a.c0, b.c1, a.c1, b.c0)};
   }
-  static CZK_OUTLINED E sqr(const E& a) {
-    return {unreduced_sum(a.c0, a.c1) * (a.c0 - a.c1), unreduced_sum(a.c0, a.c0) * a.c1};
-  }
+  static CZK_OUTLINED E sqr(const E& a) { return {(a.c0 + a.c1) * (a.c0 - a.c1), a.c0.dbl() * a.c1}; }
 };
 
 template <class Tower>

@@ -8,8 +8,8 @@ CZK_BEGIN
 
 // out = a*b - c for as many eights from `begin` on as fit before `end`; returns where it stopped.
 //
-// Operands carry the factor 2^256; a product here divides by 2^260. So a*b comes out with 2^252, and a second product by
-// 2^264 (by 2^8 for a canonical result) puts that right; c enters the same sum with -2^260 (-2^4).
+// Operands carry the factor 2^256; a product here divides by 2^260. So a*b comes out with 2^252, and a second product
+// by 2^264 (by 2^8 for a canonical result) puts that right; c enters the same sum with -2^260 (-2^4).
 template <class F>
 uint64_t mul_sub_lanes(const void* a, const void* b, const void* c, void* out, uint64_t begin, uint64_t end,
                        bool canonical) {

@@ -5,8 +5,7 @@
 CZK_BEGIN
 
 // A sum of products of two elements modulo p*R, kept below p*R (R = 2^(64N)) so that one reduction brings it below p.
-// Adding a product (below p^2 < p*R) therefore needs at most one subtraction of p from the upper half; subtracting one,
-// at most one addition.
+// Adding a product (below p^2 < p*R) therefore needs at most one subtraction of p from the upper half.
 template <class F>
 struct WideSum {
   static constexpr int N = F::N;
@@ -40,20 +39,6 @@ struct WideSum {
     CZK_UNROLL for (int i = 0; i < N; i++) {
       v[i] = t[i];
       v[N + i] = high.v[i];
-    }
-  }
-  CZK_FN void operator-=(const WideSum& o) {
-    uint64_t borrow = 0;
-    CZK_UNROLL for (int i = 0; i < 2 * N; i++) {
-      u128 d = u128(v[i]) - o.v[i] - borrow;
-      v[i] = uint64_t(d);
-      borrow = uint64_t(d >> 64) & 1;
-    }
-    uint64_t mask = 0 - borrow, carry = 0;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      u128 s = u128(v[N + i]) + (F::K.p[i] & mask) + carry;
-      v[N + i] = uint64_t(s);
-      carry = uint64_t(s >> 64);
     }
   }
   CZK_FN void add_product(const F& a, const F& b) { *this += product(a, b); }
