@@ -1,0 +1,212 @@
+"""``cuzk-top bench``: a throughput sweep without the console."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prover.errors import InputError
+
+if TYPE_CHECKING:
+    from console.progress import ProgressLine
+    from prover.cancel import CancelToken
+    from prover.pipeline.interfaces import Workload
+    from prover.pipeline.knobs import KnobSet
+    from prover.pipeline.sweep import Level, Sweep
+
+SCHEMA = "cuzk-top/bench/1"
+STANDARD_MODE = {"slot_size": 0}
+"""A proof is one slot unless told otherwise: then one client cannot overlap synthesis and proving, and two can."""
+Inputs = Callable[[int], Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of ``bench``."""
+    add = parser.add_argument
+    add("-c", dest="count", type=int, required=True, metavar="COUNT", help="proofs for each number of clients")
+    add("-j", dest="clients", required=True, metavar="N[,N...]", help="numbers of clients")
+    add("--circuit", metavar="NAME or ZKEY", help="a built-in circuit, or a snarkjs key")
+    add("--witness", metavar="WTNS", help="witness for a ZKEY (default: the one beside it)")
+    add("--partitions", type=int, default=1, metavar="P", help="partitions of a proof (1)")
+    add("--warmup", type=int, default=1, metavar="W", help="proofs before each measurement, left out (1)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and report. Returns 1 if a proof failed."""
+    from console.interrupts import run_interruptibly
+    from console.progress import ProgressLine
+
+    clients = _clients(args.clients)
+    for option, value, least, most in (
+        ("-c", args.count, 1, 1_000_000),
+        ("--partitions", args.partitions, 1, 1024),
+        ("--warmup", args.warmup, 0, 1_000_000),
+    ):
+        if not least <= value <= most:
+            raise InputError("number is out of range", f"{option} {value}", f"give {least} to {most}")
+    if args.device not in ("auto", "host"):
+        raise InputError("device is not built yet", f"--device {args.device}", "this version proves on the host")
+    knobs = _knobs(args)
+    with ProgressLine() as progress:
+        report = run_interruptibly(lambda cancel: _measure(args, clients, knobs, progress, cancel))
+    if args.json:
+        from console.cli import print_json
+
+        print_json(report)
+    else:
+        sys.stdout.write(table(report))
+    return 1 if any(level["failed"] for level in report["runs"]) else 0
+
+
+def _clients(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if not all(1 <= number <= 1024 for number in numbers):
+        raise InputError("not numbers of clients", f"-j {text[:60]}", "give 1 to 1024, several with commas: -j 1,2,3")
+    return numbers
+
+
+def _knobs(args: argparse.Namespace) -> KnobSet:
+    from console.settings import config_path, read_configuration
+    from prover.pipeline.knobs import load_knobs
+
+    table = read_configuration(config_path(args.config), required=args.config is not None).get("knobs", {})
+    if not isinstance(table, dict):
+        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
+    knobs = load_knobs(table, os.environ, args.knobs, base=STANDARD_MODE)
+    if knobs.flag("paused"):
+        raise InputError("a paused engine proves nothing", "paused=true", "leave that knob out")
+    return knobs
+
+
+def _measure(
+    args: argparse.Namespace, clients: list[int], knobs: KnobSet, progress: ProgressLine, cancel: CancelToken
+) -> dict[str, Any]:
+    from prover.device.host import HostDevice
+    from prover.pipeline.engine import Engine
+    from prover.pipeline.sweep import Sweep
+
+    workload, inputs = _workload(args, progress, cancel)
+    device = HostDevice()
+    engine = Engine(workload, [device], knobs)
+    sweep = Sweep(inputs, args.partitions, args.count, clients, args.warmup)
+    engine.start()
+    try:
+        return report(
+            sweep, workload, f"{device.name} ({device.capability.arch})", knobs, sweep.measure(engine, progress, cancel)
+        )
+    finally:
+        engine.stop()
+
+
+def _workload(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> tuple[Workload, Inputs]:
+    from prover.pipeline.knobs import available_cores
+
+    name, cores = args.circuit, available_cores()
+    if name is not None and (name.endswith(".zkey") or os.sep in name):
+        from prover.groth16.workload import WitnessFiles
+
+        files = WitnessFiles.open(Path(name), threads=cores, progress=progress, cancel=cancel)
+        witness = _witness(Path(name), args.witness)
+        return files, lambda job: [witness] * args.partitions
+    if args.witness is not None:
+        raise InputError("a witness belongs to a zkey", args.witness, "give --circuit ZKEY too")
+    from prover.circuits.builtin import DEFAULT, builtin
+    from prover.groth16.workload import CircuitWorkload
+
+    circuit = CircuitWorkload.open(builtin(name or DEFAULT), threads=cores, progress=progress, cancel=cancel)
+    return circuit, lambda job: circuit.sample_inputs(job, args.partitions)
+
+
+def _witness(zkey: Path, given: str | None) -> Path:
+    candidates = [Path(given)] if given is not None else [zkey.with_suffix(".wtns"), zkey.with_name("witness.wtns")]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise InputError("witness not found", str(candidates[0]), "give --witness WTNS")
+
+
+def report(sweep: Sweep, workload: Workload, device: str, knobs: KnobSet, levels: Iterable[Level]) -> dict[str, Any]:
+    """The report in the contract's schema."""
+    return {
+        "schema": SCHEMA,
+        "simulated": False,
+        "device": device,
+        "circuit": workload.circuit,
+        "constraints": workload.constraints,
+        "partitions": sweep.partitions,
+        "knobs": dict(knobs),
+        "runs": [_level(level) for level in levels],
+    }
+
+
+def _level(level: Level) -> dict[str, Any]:
+    run, device = level.run, level.run.devices[0] if level.run.devices else None
+    return {
+        "concurrency": level.concurrency,
+        "proofs": run.proofs,
+        "seconds_per_proof": run.seconds_per_proof,
+        "stdev_s": run.stdev_s,
+        "ci95_s": run.ci95_s,
+        "steady_seconds_per_proof": run.steady_seconds_per_proof,
+        "proofs_per_minute": run.proofs_per_minute,
+        "utilisation": device.utilisation if device else None,
+        "steady_utilisation": device.steady_utilisation if device else None,
+        "idle_s_per_proof": device.idle_s_per_proof if device else None,
+        "gap_centre_s": device.clusters[0].centre_s if device and device.clusters else None,
+        "peak_rss_bytes": level.peak_rss_bytes,
+        "peak_device_bytes": None,
+        "phases": {phase.value: asdict(statistics) for phase, statistics in level.phases.items()},
+        "verified": level.verified,
+        "failed": run.failed,
+    }
+
+
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "clients": lambda run: str(run["concurrency"]),
+    "proofs": lambda run: str(run["proofs"]) + (f" ({run['failed']} failed)" if run["failed"] else ""),
+    "s/proof": lambda run: _number(run["seconds_per_proof"], 3),
+    "+-95 %": lambda run: _number(run["ci95_s"], 3),
+    "proofs/min": lambda run: _number(run["proofs_per_minute"], 1),
+    "use": lambda run: _share(run["utilisation"]),
+    "steady use": lambda run: _share(run["steady_utilisation"]),
+    "idle s/proof": lambda run: _number(run["idle_s_per_proof"], 4),
+    "gap s": lambda run: _number(run["gap_centre_s"], 4),
+    "peak RSS": lambda run: _size(run["peak_rss_bytes"]),
+    "verified": lambda run: str(run["verified"]),
+}
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report for people."""
+    rows = [list(_COLUMNS), *([cell(run) for cell in _COLUMNS.values()] for run in report["runs"])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    size, partitions = report["knobs"]["slot_size"], report["partitions"]
+    about = (
+        report["circuit"],
+        f"{report['constraints']:,} constraints",
+        "1 partition a proof" if partitions == 1 else f"{partitions} partitions a proof",
+        f"slots of {size}" if size else "standard mode",
+        f"on {report['device']}",
+    )
+    return "\n".join([", ".join(about), *lines]) + "\n"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _size(value: int | None) -> str:
+    return "-" if value is None else f"{value / 2**20:,.0f} MiB"
