@@ -38,6 +38,8 @@ class KnobRow:
     """The word for the value 0 (``auto``), if there is one."""
     status: str = "in force"
     status_role: str = "faint"
+    short_status: str = ""
+    """For narrow panels; the whole status then stands in the title while the cursor is on the row."""
     hint: str = ""
     locked: str = ""
 
@@ -257,7 +259,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         if self.data.note:
             note.add(self.text(self.data.note), "warn")
         elif self.has_focus and row is not None and row.hint:
-            text, role = (row.status, row.status_role) if row.status_role == "pending" else (row.hint, "label")
+            text, role = (row.status, row.status_role) if row.status_role != "faint" else (row.hint, "label")
             note.add(fit(self.text(text), min(len(text), width - 14), self.glyphs.ellipsis), role)
         elif len(rows) > room:
             note.add(f"{self._top + 1}-{min(len(rows), self._top + room)} of {len(rows)}", "faint")
@@ -286,4 +288,6 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         ]
         status, role = ("asking", "pending") if pending else (row.status, row.status_role)
         room = width - line.width - 2
+        if len(status) > room and row.short_status and not pending:
+            status = row.short_status
         return line.add(" ").add(fit(self.text(status), min(len(status), room), self.glyphs.ellipsis), role)

@@ -75,7 +75,7 @@ class LogView(ScrollView, can_focus=True):
             return
         if self.glyphs is ASCII:
             fresh = [to_ascii(line) for line in fresh]
-        self._widest = max(self._widest, *map(cell_len, fresh))
+        self._widest = max(self._widest, *(1 + cell_len(line) for line in fresh))
         self.lines.extend(fresh)
         excess = len(self.lines) - self.limit
         for _ in range(max(0, excess)):

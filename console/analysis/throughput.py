@@ -10,14 +10,16 @@ from prover.model import EventKind
 from prover.timeline import Completion, RunFigures
 
 _LAST = 12
-"""Completions that count as now."""
+_LAST_S = 20.0
+"""What counts as now: so many completions, or those of so many seconds where they are more."""
 _TREND = 0.1
 
 
 def throughput(run: RunFigures, completions: Sequence[Completion], begin: float, now: float) -> Throughput:
     """Figures of the stretch ``run``; the rate from its last completions."""
     ends = sorted(c.ended for c in completions if c.kind is EventKind.JOB_DONE and begin <= c.ended <= now)
-    between = [b - a for a, b in pairwise(ends[-_LAST - 1 :])]
+    recent = max(_LAST + 1, sum(end > now - _LAST_S for end in ends))
+    between = [b - a for a, b in pairwise(ends[-recent:])]
     rate: float | None = None
     if between:
         mean = sum(between) / len(between)

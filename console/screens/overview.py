@@ -127,7 +127,7 @@ class OverviewScreen(Screen[None]):
         if not panel.display:
             self.set_focus(None)
             panel.display = True
-        panel.focus()
+        self.set_focus(panel)  # at once: keys typed in the same breath belong to it
 
     def rearrange(self) -> None:
         """Give each panel its rows."""

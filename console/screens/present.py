@@ -195,7 +195,7 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> Kn
         choices = (False, True)
     elif spec.type is KnobType.CHOICE:
         choices = spec.choices
-    status, role = _status(view, spec, now)
+    status, role, short = _status(view, spec, now)
     return KnobRow(
         name=view.name,
         value=view.wanted,
@@ -206,19 +206,22 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> Kn
         zero=spec.zero or "",
         status=status,
         status_role=role,
+        short_status=short,
         hint=_hint(spec),
         locked="read-only" if read_only else "",
     )
 
 
-def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str]:
+def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str, str]:
+    """Status, role, and the status in few cells."""
     if view.lagging or view.in_force != view.wanted:
         who = ", ".join(view.lagging[:2]) + (f" +{len(view.lagging) - 2}" if len(view.lagging) > 2 else "")
         waits = f"waits for {who}" if who else f"from the {spec.effect.value}"
-        return f"still {spec.show(view.in_force)}, {waits}", "pending"
+        still = f"still {spec.show(view.in_force)}"
+        return f"{still}, {waits}", "pending", still
     if view.landed is not None and view.changed is not None and now - view.landed < _LANDED_S:
-        return f"in force after {seconds(view.landed - view.changed)}", "good"
-    return "in force", "faint"
+        return f"in force after {seconds(view.landed - view.changed)}", "good", "landed"
+    return "in force", "faint", ""
 
 
 def _hint(spec: KnobSpec) -> str:

@@ -1,0 +1,161 @@
+"""The console in a real terminal, proving for real on a tiny circuit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from terminal_rig import Terminal
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "console.cli"]
+TINY = ["--workload", "poseidon-merkle-10", "--partitions", "2"]
+FIRST_PROOF = r"done [1-9]"
+
+Start = Callable[[Sequence[str]], Terminal]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A home of its own, shared by the module so that the key is made once."""
+    home = tmp_path_factory.mktemp("home")
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TMUX", "LINES", "COLUMNS")}
+    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
+    return env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Start]:
+    started: list[Terminal] = []
+
+    def begin(options: Sequence[str]) -> Terminal:
+        terminal = Terminal([*COMMAND, *TINY, *options], environment)
+        started.append(terminal)
+        return terminal
+
+    yield begin
+    for terminal in started:
+        terminal.close()
+
+
+def plain(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *options], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_session_from_first_frame_to_quit(start: Start):
+    terminal = start([])
+    terminal.wait_for(r"cuzk-top(.|\n)*Why is the(.|\n)*q quit")
+    terminal.wait_for(FIRST_PROOF)
+    terminal.wait_for(r"partition GPU prove complete")
+    terminal.press("k\x1b[C")
+    terminal.wait_for(r"synthesis_lookahead +◂ +2")
+    terminal.wait_for(r"synthesis_lookahead +◂ +2 +▸ +landed")
+    terminal.press("u")
+    terminal.wait_for(r"synthesis_lookahead +◂ +1")
+    terminal.press("\x1b")
+    terminal.press("?")
+    terminal.wait_for("How to read it|Everywhere")
+    terminal.press("q")
+    terminal.wait_for(r"q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert terminal.left_on() == []
+    assert termios.tcgetattr(terminal.fd) == terminal.before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 0)])
+def test_a_signal_leaves_the_terminal_clean(start: Start, number: signal.Signals, code: int):
+    terminal = start([])
+    terminal.wait_for(FIRST_PROOF)
+    if number is signal.SIGINT:
+        terminal.press("\x03")
+    else:
+        terminal.send(number)
+    assert terminal.end() == code
+    assert terminal.left_on() == []
+    assert termios.tcgetattr(terminal.fd) == terminal.before
+
+
+def test_another_log_is_followed(start: Start, tmp_path: Path):
+    log = tmp_path / "daemon.log"
+    log.write_text("2026-11-30T16:19:52.983822Z  INFO cuzk_core::engine: first word\n")
+    terminal = start(["--log", str(log), "--ascii", "--no-color"])
+    terminal.wait_for("daemon.log")
+    terminal.wait_for("first word")
+    with log.open("a") as file:
+        file.write("second word\n")
+    text = terminal.wait_for("second word")
+    assert text.isascii()
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_a_resize_is_followed(start: Start):
+    import fcntl
+    import struct
+
+    terminal = start([])
+    terminal.wait_for(FIRST_PROOF)
+    terminal.screen.resize(24, 80)
+    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    terminal.send(signal.SIGWINCH)
+    terminal.wait_for(r"\n ─?.*q quit$")
+    terminal.press("q")
+    assert terminal.end() == 0
+
+
+def test_one_frame_as_text(environment: dict[str, str]):
+    done = plain(environment, "--once", *TINY)
+    assert done.returncode == 0 and done.stderr == ""
+    assert "\x1b" not in done.stdout
+    for title in ("Device 0", "Pipeline", "Partitions", "Knobs", "Why is the device not busy?", "Log"):
+        assert title in done.stdout
+
+
+def test_one_frame_as_json(environment: dict[str, str]):
+    done = plain(environment, "--once", "--json", *TINY, "--set", "synthesis_lookahead=3")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "cuzk-top/frame/1"
+    assert document["throughput"]["verified"] >= 2
+    assert document["knobs"]["synthesis_lookahead"]["in_force"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "--once"),
+        (["--attach", "http://localhost:1"], "--attach"),
+        (["--circuit", "a.zkey"], "--circuit"),
+        (["--record", "x"], "--record"),
+        (["--device", "cuda"], "--device cuda"),
+        (["--json"], "--once"),
+        (["-j", "0"], "-j 0"),
+        (["--workload", "poseidon-merkel-10"], "poseidon-merkle-10"),
+        (["--once", "--set", "synthesis_lookahead=900"], "synthesis_lookahead"),
+        (["--once", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(environment: dict[str, str], options: list[str], told: str):
+    done = plain(environment, *options)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("cuzk-top: ") and told in done.stderr
+
+
+def test_a_configuration_with_a_mistake_names_it(environment: dict[str, str], tmp_path: Path):
+    path = tmp_path / "config.toml"
+    for text, told in (
+        ("[console]\ntheem = 'dark'\n", "console.theem"),
+        ("[console]\nrefresh = 100\n", "console.refresh"),
+        ("[console\n", "config.toml"),
+        ("[knobs]\nsynthesis_lookahead = 'x'\n", "synthesis_lookahead"),
+    ):
+        path.write_text(text)
+        done = plain(environment, "--once", "--config", str(path))
+        assert done.returncode == 2 and told in done.stderr and done.stderr.count("\n") == 1, done.stderr
