@@ -1,7 +1,6 @@
 // Vectors over Fr: the sparse matrix-vector products that evaluate a constraint system, and what
 // follows the transforms.
 #include "variant.hpp"
-#include "wide.hpp"
 #if CZK_VARIANT_ifma
 #include "vector_ops_ifma.hpp"
 #endif
@@ -29,13 +28,8 @@ class RowSum {
  public:
   // The sign costs no branch: it is often as good as random.
   CZK_FN void unit(bool negative, const F& w) { units_ = units_ + negated_if(negative, w), has_units_ = true; }
-  CZK_FN void product(const F& entry, const F& w) { products_.add_product(entry, w), has_products_ = true; }
-  CZK_FN F montgomery() const {
-    if (!has_products_) return has_units_ ? units_.to_montgomery() : F::zero();
-    WideSum<F> sum = products_;
-    if (has_units_) sum.add_product(units_, F::r2());
-    return sum.reduce();
-  }
+  CZK_FN void product(const F& entry, const F& w) { products_ = products_ + entry * w; }
+  CZK_FN F montgomery() const { return has_units_ ? products_ + units_.to_montgomery() : products_; }
 
  private:
   // w, or p - w (p for 0, which a sum with a reduced element takes back into range).
@@ -51,8 +45,8 @@ class RowSum {
   }
 
   F units_ = F::zero();
-  WideSum<F> products_ = WideSum<F>::zero();
-  bool has_units_ = false, has_products_ = false;
+  F products_ = F::zero();
+  bool has_units_ = false;
 };
 
 struct SparseMatrix {
@@ -142,14 +136,8 @@ void mul_sub(const void* a, const void* b, const void* c, void* out, uint64_t be
   begin = mul_sub_lanes<F>(a, b, c, out, begin, end, canonical);
 #endif
   for (uint64_t i = begin; i < end; i++) {
-    auto wide = WideSum<F>::product(F::load(at(a, i, F::kBytes)), F::load(at(b, i, F::kBytes)));
-    wide.add_shifted(F::load(at(c, i, F::kBytes)).neg());
-    F x = wide.reduce();
-    if (canonical) {
-      WideSum<F> again{};
-      for (int j = 0; j < F::N; j++) again.v[j] = x.v[j];
-      x = again.reduce();
-    }
+    F x = F::load(at(a, i, F::kBytes)) * F::load(at(b, i, F::kBytes)) - F::load(at(c, i, F::kBytes));
+    if (canonical) x = x.from_montgomery();
     x.store(at(out, i, F::kBytes));
   }
 }
