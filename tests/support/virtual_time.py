@@ -48,12 +48,12 @@ class VirtualTime:
         if cancel is not None and cancel.cancelled:
             raise Cancelled
 
-    def run(self, engine: Engine, until: Callable[[], bool], feeder: Feeder | None = None) -> None:
-        """Let time pass until everything is done for now and ``until()`` holds."""
+    def run(self, engine: Engine, until: Callable[[], bool], feeder: Callable[[], Feeder] | None = None) -> None:
+        """Let time pass until everything is done for now and ``until()`` holds; ``feeder`` gives the one that feeds."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             assert time.monotonic() < deadline, "the engine neither works nor waits"
-            if self._wake_cancelled() or not self._quiet(engine, feeder):
+            if self._wake_cancelled() or not self._quiet(engine, feeder() if feeder is not None else None):
                 time.sleep(0.0001)
             elif until():
                 return
