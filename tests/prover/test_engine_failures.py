@@ -280,3 +280,28 @@ def test_a_caller_that_submits_from_a_result_is_not_under_the_lock() -> None:
     assert done.wait(30)
     engine.stop()
     assert chained == list(range(20))
+
+
+def test_a_thread_that_the_system_refuses_is_told_and_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+    refused: list[str] = []
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "gpu0-1" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with rig() as r:
+        while not refused:
+            threading.Event().wait(0.001)
+        job = r.engine.submit(JobRequest(1, 2))
+        while not r.events(EventKind.WORKER_STOPPED):
+            threading.Event().wait(0.001)
+        (stopped,) = r.events(EventKind.WORKER_STOPPED)
+        assert (stopped.worker, stopped.fields["error"]) == ("gpu0-1", "RuntimeError: can't start new thread")
+        r.set("synthesis_lookahead", 2)  # any change looks after the pools again
+        r.run(job.done)
+        assert job.result().proofs == (proof_of(1, 0), proof_of(1, 1))
+        assert r.engine.snapshot().devices[0].workers == 2
