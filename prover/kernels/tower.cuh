@@ -1,5 +1,6 @@
 // Fp2 = Fp[u] / (u^2 + 1), over any base-field type with the interface of field.cuh / host_field.hpp.
-// Multiplication: Karatsuba, 3 base products; squaring: complex squaring, 2 base products.
+// Multiplication: Karatsuba, 3 base products, or 4 in pairs that share a reduction where the base field has such;
+// squaring: complex squaring, 2 base products.
 #pragma once
 #include "portable.cuh"
 
@@ -22,6 +23,9 @@ struct Fp2 {
   CZK_FN Fp2 conjugate() const { return {c0, c1.neg()}; }
 
   friend CZK_LARGE Fp2 operator*(const Fp2& a, const Fp2& b) {
+    if constexpr (F::kFusesProducts) {
+      return {F::product_difference(a.c0, b.c0, a.c1, b.c1), F::product_sum(a.c0, b.c1, a.c1, b.c0)};
+    }
     F v0 = a.c0 * b.c0;
     F v1 = a.c1 * b.c1;
     F cross = (a.c0 + a.c1) * (b.c0 + b.c1);

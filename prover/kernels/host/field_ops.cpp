@@ -1,4 +1,5 @@
 // Element-wise field operations: what tests and conversions call; the hot loops inline the same types.
+#include "../field.cuh"
 #include "variant.hpp"
 
 CZK_BEGIN
@@ -55,6 +56,18 @@ void batch_invert(const void* a, void* out, uint64_t n) {
   }
 }
 
+// The GPU's form of a host field.
+template <class F>
+struct SharedForm;
+template <class P>
+struct SharedForm<HostField<P>> {
+  using type = Field<P>;
+};
+template <class F>
+struct SharedForm<Fp2<F>> {
+  using type = Fp2<typename SharedForm<F>::type>;
+};
+
 template <class F>
 int32_t field_op(int32_t op, const void* a, const void* b, void* out, uint64_t n) {
   switch (op) {
@@ -78,6 +91,16 @@ CZK_DEFINE(field_op)(int32_t field, int32_t op, const void* a, const void* b, vo
   using namespace czk;
   return guarded([&] {
     return with_field(field, [&](auto tag) { return field_op<typename decltype(tag)::type>(op, a, b, out, n); });
+  });
+}
+
+CZK_DEFINE(field_op_shared)(int32_t field, int32_t op, const void* a, const void* b, void* out, uint64_t n) {
+  using namespace czk;
+  return guarded([&] {
+    if (op == CZK_INV) return fail(CZK_INVALID, "the shared form has no batch inversion");
+    return with_field(field, [&](auto tag) {
+      return field_op<typename SharedForm<typename decltype(tag)::type>::type>(op, a, b, out, n);
+    });
   });
 }
 

@@ -140,24 +140,20 @@ struct HostField {
     return o;
   }
   CZK_FN HostField sqr() const { return *this * *this; }
-  // a*b - c*d with one reduction where the modulus leaves the room.
+  // Whether two products cost one reduction.
+  static constexpr bool kFusesProducts = kBits + 2 <= 64 * N;
+  static CZK_FN HostField product_sum(const HostField& a, const HostField& b, const HostField& c,
+                                      const HostField& d) {
+    HostField o;
+    if constexpr (kFusesProducts)
+      product_pair(o.v, a.v, b.v, c.v, d.v);
+    else
+      o = a * b + c * d;
+    return o;
+  }
   static CZK_FN HostField product_difference(const HostField& a, const HostField& b, const HostField& c,
                                              const HostField& d) {
-    if constexpr (kBits + 2 > 64 * N) {
-      return a * b - c * d;
-    } else {
-      return product_sum(a, b, c.neg(), d);
-    }
-  }
-  // a*b + c*d, likewise.
-  static CZK_FN HostField product_sum(const HostField& a, const HostField& b, const HostField& c, const HostField& d) {
-    if constexpr (kBits + 2 > 64 * N) {
-      return a * b + c * d;
-    } else {
-      HostField o;
-      sum_of_two(o.v, a.v, b.v, c.v, d.v);
-      return o;
-    }
+    return product_sum(a, b, c.neg(), d);
   }
 
   CZK_FN HostField to_montgomery() const { return *this * r2(); }
@@ -188,8 +184,8 @@ struct HostField {
   static CZK_OUTLINED void product(uint64_t* out, const uint64_t* a, const uint64_t* b) {
     Multiplier<N>::mul(out, a, b, K.p, K.n0);
   }
-  static CZK_OUTLINED void sum_of_two(uint64_t* out, const uint64_t* a, const uint64_t* b, const uint64_t* c,
-                                      const uint64_t* d) {
+  static CZK_OUTLINED void product_pair(uint64_t* out, const uint64_t* a, const uint64_t* b, const uint64_t* c,
+                                        const uint64_t* d) {
     Multiplier<N>::mul_pair(out, a, b, c, d, K.p, K.n0);
   }
 };

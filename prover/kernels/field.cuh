@@ -1,0 +1,222 @@
+// A prime field on 32-bit limbs, Montgomery form, always reduced to [0, p): what the GPU's kernels are written on. The
+// host compiles it too and tests it against host_field.hpp, which works on the same bytes.
+//
+// Multiplication keeps two accumulators, one for the products that begin at an even limb and one for those that begin
+// at an odd limb. In each the products lie side by side, so a row is one carry chain of multiply-adds whose low and high
+// halves the GPU does in one wide instruction; a single accumulator would need a second pass for the high halves.
+#pragma once
+#include "carry.cuh"
+#include "params.cuh"
+#include "portable.cuh"
+
+CZK_BEGIN
+
+// How a product is compiled: in line (hot loops), or as a call (everything else: kernels compile ten times faster).
+enum class MulForm { kInline, kOutlined };
+
+template <class P, MulForm kForm = MulForm::kInline>
+struct Field {
+  using Params = P;
+  static constexpr int N = P::kLimbs32;
+  static constexpr int kBits = P::kBits;
+  static constexpr int kBytes = 4 * N;
+  static_assert(N % 2 == 0, "limbs come in pairs");
+  static_assert(kBits < 32 * N, "a row's carry needs a spare top bit");
+  uint32_t v[N];
+
+  struct Constants {
+    uint32_t p[N];   // modulus
+    uint32_t r[N];   // 2^(32N) mod p: one in Montgomery form
+    uint32_t r2[N];  // 2^(64N) mod p
+    uint32_t n0;     // -1/p mod 2^32
+  };
+  static CZK_CONST_FN Constants derive() {
+    Constants c{};
+    for (int i = 0; i < N; i++) c.p[i] = P::kModulus[i];
+    uint32_t inverse = 1;
+    for (int i = 0; i < 5; i++) inverse *= 2 - c.p[0] * inverse;
+    c.n0 = 0 - inverse;
+    uint32_t x[N] = {1};
+    for (int step = 1; step <= 64 * N; step++) {  // x = 2^step mod p; there is a spare bit for the doubling
+      uint32_t d[N] = {}, s[N] = {};
+      uint64_t borrow = 0;
+      for (int i = 0; i < N; i++) d[i] = (x[i] << 1) | (i ? x[i - 1] >> 31 : 0);
+      for (int i = 0; i < N; i++) {
+        uint64_t t = uint64_t(d[i]) - c.p[i] - borrow;
+        s[i] = uint32_t(t);
+        borrow = (t >> 32) & 1;
+      }
+      for (int i = 0; i < N; i++) x[i] = borrow ? d[i] : s[i];
+      if (step == 32 * N)
+        for (int i = 0; i < N; i++) c.r[i] = x[i];
+    }
+    for (int i = 0; i < N; i++) c.r2[i] = x[i];
+    return c;
+  }
+  static constexpr Constants K = derive();
+  static_assert(uint32_t(K.n0 * K.p[0] + 1) == 0, "n0 = -1/p modulo 2^32");
+
+  static CZK_FN Field zero() { return Field{}; }
+  static CZK_FN Field one() {
+    Field o;
+    CZK_UNROLL for (int i = 0; i < N; i++) o.v[i] = K.r[i];
+    return o;
+  }
+  static CZK_FN Field r2() {
+    Field o;
+    CZK_UNROLL for (int i = 0; i < N; i++) o.v[i] = K.r2[i];
+    return o;
+  }
+  static CZK_FN Field load(const void* src) {
+    Field o;
+    CZK_UNROLL for (int i = 0; i < N; i++) o.v[i] = load_word(src, i);
+    return o;
+  }
+  CZK_FN void store(void* dst) const {
+    CZK_UNROLL for (int i = 0; i < N; i++) store_word(dst, i, v[i]);
+  }
+
+  CZK_FN bool is_zero() const {
+    uint32_t any = 0;
+    CZK_UNROLL for (int i = 0; i < N; i++) any |= v[i];
+    return any == 0;
+  }
+  CZK_FN bool operator==(const Field& o) const {
+    uint32_t any = 0;
+    CZK_UNROLL for (int i = 0; i < N; i++) any |= v[i] ^ o.v[i];
+    return any == 0;
+  }
+  // Whether the limbs are below the modulus.
+  CZK_FN bool is_reduced() const {
+    Field unused;
+    return minus_p(unused);
+  }
+
+  friend CZK_FN Field operator+(const Field& a, const Field& b) {
+    Field s;
+    CarryChain c;
+    s.v[0] = c.add_cc(a.v[0], b.v[0]);
+    CZK_UNROLL for (int i = 1; i < N - 1; i++) s.v[i] = c.addc_cc(a.v[i], b.v[i]);
+    s.v[N - 1] = c.addc(a.v[N - 1], b.v[N - 1]);
+    return s.reduce_once();
+  }
+  friend CZK_FN Field operator-(const Field& a, const Field& b) {
+    Field d;
+    CarryChain c;
+    d.v[0] = c.sub_cc(a.v[0], b.v[0]);
+    CZK_UNROLL for (int i = 1; i < N; i++) d.v[i] = c.subc_cc(a.v[i], b.v[i]);
+    uint32_t borrow = c.subc(0, 0);  // all ones or zero
+    CarryChain back;
+    d.v[0] = back.add_cc(d.v[0], K.p[0] & borrow);
+    CZK_UNROLL for (int i = 1; i < N - 1; i++) d.v[i] = back.addc_cc(d.v[i], K.p[i] & borrow);
+    d.v[N - 1] = back.addc(d.v[N - 1], K.p[N - 1] & borrow);
+    return d;
+  }
+  CZK_FN Field neg() const { return zero() - *this; }
+  CZK_FN Field dbl() const { return *this + *this; }
+  friend CZK_FN Field operator*(const Field& a, const Field& b) {
+    if constexpr (kForm == MulForm::kInline)
+      return product(a, b);
+    else
+      return product_call(a, b);
+  }
+  CZK_FN Field sqr() const { return *this * *this; }
+  // Whether two products cost one reduction: not here.
+  static constexpr bool kFusesProducts = false;
+  static CZK_FN Field product_sum(const Field& a, const Field& b, const Field& c, const Field& d) { return a * b + c * d; }
+  static CZK_FN Field product_difference(const Field& a, const Field& b, const Field& c, const Field& d) {
+    return a * b - c * d;
+  }
+  CZK_FN Field to_montgomery() const { return *this * r2(); }
+  CZK_FN Field from_montgomery() const {
+    Field one_raw{};
+    one_raw.v[0] = 1;
+    return *this * one_raw;
+  }
+  // Fermat: this^(p-2); the inverse of zero is zero.
+  CZK_OUTLINED Field inverse() const {
+    Field acc = one();
+    for (int i = 32 * N - 1; i >= 0; i--) {
+      acc = product_call(acc, acc);
+      uint32_t word = K.p[i / 32] - (i < 32 ? 2 : 0);  // the lowest word of p is at least 2
+      if ((word >> (i % 32)) & 1) acc = product_call(acc, *this);
+    }
+    return acc;
+  }
+
+ private:
+  // d = this - p; whether that was negative.
+  CZK_FN bool minus_p(Field& d) const {
+    CarryChain c;
+    d.v[0] = c.sub_cc(v[0], K.p[0]);
+    CZK_UNROLL for (int i = 1; i < N; i++) d.v[i] = c.subc_cc(v[i], K.p[i]);
+    return c.subc(0, 0);
+  }
+  CZK_FN Field reduce_once() const {
+    Field d;
+    bool keep = minus_p(d);
+    CZK_UNROLL for (int i = 0; i < N; i++) d.v[i] = keep ? v[i] : d.v[i];
+    return d;
+  }
+
+  // acc += a0*k + a2*k*2^64 + a4*k*2^128 ..., one chain; a begins at an even or at an odd limb of its number.
+  static CZK_FN void add_row(CarryChain& c, uint32_t* acc, const uint32_t* a, uint32_t k) {
+    acc[0] = c.mad_lo_cc(a[0], k, acc[0]);
+    acc[1] = c.madc_hi_cc(a[0], k, acc[1]);
+    CZK_UNROLL for (int j = 2; j < N; j += 2) {
+      acc[j] = c.madc_lo_cc(a[j], k, acc[j]);
+      acc[j + 1] = c.madc_hi_cc(a[j], k, acc[j + 1]);
+    }
+  }
+  // The accumulator is even + odd*2^32. Adds m*p with the m that clears its lowest limb, even[0]. What leaves the even
+  // chain belongs to the odd one's top limb; nothing leaves that one, because even + odd*2^32 stays below 2^(32(N+1)).
+  static CZK_FN void fold(uint32_t* even, uint32_t* odd) {
+    uint32_t m = even[0] * K.n0;
+    CarryChain o, e;
+    add_row(o, odd, K.p + 1, m);
+    add_row(e, even, K.p, m);
+    odd[N - 1] = e.addc(odd[N - 1], 0);
+  }
+  // One row after the lowest limb is gone: what was odd is even now, what was even is odd and two limbs lower, and its
+  // limb 1 belongs to the new even one's limb 0, with a carry into the odd chain.
+  static CZK_FN void next_row(uint32_t* even, uint32_t* odd, const Field& a, uint32_t k) {
+    CarryChain o, e;
+    even[0] = o.add_cc(even[0], odd[1]);
+    CZK_UNROLL for (int j = 0; j < N - 2; j += 2) {
+      odd[j] = o.madc_lo_cc(a.v[j + 1], k, odd[j + 2]);
+      odd[j + 1] = o.madc_hi_cc(a.v[j + 1], k, odd[j + 3]);
+    }
+    odd[N - 2] = o.madc_lo_cc(a.v[N - 1], k, 0);
+    odd[N - 1] = o.madc_hi(a.v[N - 1], k, 0);
+    add_row(e, even, a.v, k);
+    odd[N - 1] = e.addc(odd[N - 1], 0);
+  }
+  static CZK_FN Field product(const Field& a, const Field& b) {
+    uint32_t x[N], y[N];
+    CZK_UNROLL for (int j = 0; j < N; j += 2) {
+      x[j] = a.v[j] * b.v[0];
+      x[j + 1] = high_half(a.v[j], b.v[0]);
+      y[j] = a.v[j + 1] * b.v[0];
+      y[j + 1] = high_half(a.v[j + 1], b.v[0]);
+    }
+    fold(x, y);
+    CZK_UNROLL for (int i = 1; i < N; i += 2) {
+      next_row(y, x, a, b.v[i]);
+      fold(y, x);
+      if (i + 1 == N) break;
+      next_row(x, y, a, b.v[i + 1]);
+      fold(x, y);
+    }
+    // The last shift: x + y/2^32.
+    Field t;
+    CarryChain c;
+    t.v[0] = c.add_cc(x[0], y[1]);
+    CZK_UNROLL for (int i = 1; i < N - 1; i++) t.v[i] = c.addc_cc(x[i], y[i + 1]);
+    t.v[N - 1] = c.addc(x[N - 1], 0);
+    return t.reduce_once();
+  }
+  static CZK_OUTLINED Field product_call(Field a, Field b) { return product(a, b); }
+  static CZK_FN uint32_t high_half(uint32_t a, uint32_t b) { return uint32_t((uint64_t(a) * b) >> 32); }
+};
+
+CZK_END
