@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
+from textual.command import CommandPalette
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -27,7 +28,7 @@ from prover.errors import ProverError
 from prover.model import KnobValue
 from prover.pipeline.interfaces import Receipt
 from prover.pipeline.knobs import Risk
-from widgets.glyphs import ASCII, UNICODE
+from widgets.glyphs import ASCII, UNICODE, to_ascii
 from widgets.keybar import KeyBar
 from widgets.knobs import KnobPanel, show
 
@@ -131,6 +132,8 @@ class ConsoleApp(App[None]):
 
     def say(self, text: str, severity: str = "information") -> None:
         """A notice that goes away by itself; foreign text is never read as markup."""
+        if self.settings.ascii:
+            text = to_ascii(text)
         level = severity if severity in ("information", "warning", "error") else "information"
         self.notify(text, severity=level, timeout=6, markup=False)  # type: ignore[arg-type]
 
@@ -140,6 +143,11 @@ class ConsoleApp(App[None]):
         """Show the help."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self._glyphs))
+
+    def action_command_palette(self) -> None:
+        """Find a command by name."""
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(placeholder="Find a command", id="--command-palette"))
 
     def action_focus_knobs(self) -> None:
         """Go to the knobs, which a tall log may have hidden."""
@@ -245,7 +253,12 @@ class ConsoleApp(App[None]):
             self.tick()
 
         if spec.risk is Risk.CONFIRM:
-            self.push_screen(ConfirmScreen(f"{name} → {show(value, spec.zero or '')}?", f"This knob: {spec.help}."), go)
+            self.push_screen(
+                ConfirmScreen(
+                    f"{name} {self._glyphs.change} {show(value, spec.zero or '')}?", f"This knob: {spec.help}."
+                ),
+                go,
+            )
         else:
             go(True)
 

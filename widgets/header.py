@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from prover.model import DeviceState
 from widgets.canvas import Canvas, Line, fit
 from widgets.pens import state_role
@@ -14,9 +16,10 @@ _NAME = " cuzk-top"
 
 @dataclass(frozen=True, slots=True)
 class HeaderData:
-    """``state`` colours the sentence; ``freeze`` is a note such as ``frozen 12 s`` or empty."""
+    """``subjects`` say what is proved and where, the longest first: the first that fits is shown. ``state`` colours the
+    sentence; ``freeze`` is a note such as ``frozen 12 s`` or empty."""
 
-    subject: str
+    subjects: tuple[str, ...]
     state: DeviceState
     sentence: str
     clock: str
@@ -38,7 +41,7 @@ class HeaderLine(Canvas[HeaderData]):
         right.add(fit(sentence, min(len(sentence), max(10, room)), self.glyphs.ellipsis), state_role(data.state))
         right.add(f"   {data.clock} ", "label")
         line = self.line().add(_NAME, "name").add("  ")
-        left = width - line.width - right.width - 2
-        subject = self.text(data.subject)
-        line.add(fit(subject, min(len(subject), left), self.glyphs.ellipsis), "label")
+        room = width - line.width - right.width - 2
+        subjects = (self.text(subject) for subject in self.data.subjects)
+        line.add(next((subject for subject in subjects if cell_len(subject) <= room), ""), "label")
         yield line.to(width - right.width).extend(right)

@@ -9,6 +9,8 @@ from widgets.canvas import Canvas, Line
 from widgets.device import Figure
 
 _GAUGE = 8
+_ROOMY = 118
+"""From this width stations have their full names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Stop:
     filled: int = 0
     capacity: int = 0
     """Places of the gauge; none is drawn for 0."""
+    beside: bool = False
+    """Stands beside the station before it: nothing flows from there to here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,7 @@ class PipelinePanel(Canvas[PipelineData]):
     def draw(self, width: int, height: int) -> Iterable[Line]:
         """Three lines."""
         yield self.rule(width, "Pipeline", self._row(self.data.totals, "  "))
-        flow = self._flow(short=False)
-        yield flow if flow.width <= width else self._flow(short=True)
+        yield self._flow(short=width < _ROOMY)  # by the screen's width alone: a figure must not change the form
         line = self.line().add(" ").extend(self._row(self.data.results, "   "))
         yield line if line.width <= width else self.line().add(" ").extend(self._row(self.data.results, "  "))
 
@@ -58,7 +61,7 @@ class PipelinePanel(Canvas[PipelineData]):
     def _flow(self, *, short: bool) -> Line:
         line = self.line()
         for index, stop in enumerate(self.data.stops):
-            line.add(f" {self.glyphs.flow} " if index else " ", "faint")
+            line.add("   " if stop.beside else f" {self.glyphs.flow} " if index else " ", "faint")
             line.add(f"{stop.short if short else stop.name} ", "label").add(self.text(stop.value), stop.role)
             if stop.word and not short:
                 line.add(f" {stop.word}", "label")

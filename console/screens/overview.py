@@ -56,7 +56,7 @@ class OverviewScreen(Screen[None]):
         self._knob_count = len(present.PANEL_KNOBS)
         self._arranged: Arrangement | None = None
         self._log_title = ("Log", "")
-        self.header = HeaderLine(HeaderData("", DeviceState.IDLE, "starting", ""), glyphs, id="header")
+        self.header = HeaderLine(HeaderData((), DeviceState.IDLE, "starting", ""), glyphs, id="header")
         self.device = DevicePanel(DeviceData("Device", 0.0, 60.0), glyphs, id="device")
         self.pipeline = PipelinePanel(PipelineData(), glyphs, id="pipeline")
         self.partitions = PartitionsPanel(PartitionsData(0.0), glyphs, id="partitions")

@@ -46,9 +46,10 @@ def device_name(view: DeviceView) -> str:
 def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     """The first line."""
     snapshot = frame.snapshot
-    parts = ["in-process", snapshot.workload or snapshot.circuit]
-    if frame.devices:
-        parts.append(device_name(frame.devices[0].view))
+    what = snapshot.workload or snapshot.circuit
+    where = device_name(frame.devices[0].view) if frame.devices else ""
+    choices = (("in-process", what, where), (what, where), (what,), (what.partition(",")[0],))
+    subjects = tuple(" · ".join(part for part in parts if part) for parts in choices)
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
     elif frame.devices:
@@ -57,7 +58,7 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
         state, sentence = DeviceState.IDLE, "no device"
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
     clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
-    return HeaderData(" · ".join(part for part in parts if part), state, sentence, clock, freeze)
+    return HeaderData(subjects, state, sentence, clock, freeze)
 
 
 def device(frame: Frame, one: DeviceFrame) -> DeviceData:
@@ -132,7 +133,7 @@ def pipeline(frame: Frame) -> PipelineData:
             "synthesis",
             "synth",
             f"{synthesis.busy}/{synthesis.workers}",
-            f"busy, {synthesis.blocked} held" if synthesis.blocked else "busy",
+            "held" if synthesis.blocked and not synthesis.busy else "busy",
         ),
         Stop(
             f"{word} queue",
@@ -144,7 +145,9 @@ def pipeline(frame: Frame) -> PipelineData:
         Stop(f"{word} workers", word.lower(), f"{gpu.busy}/{gpu.workers}", "busy"),
         Stop("finalizing", "final", f"{finalizing.busy + finalizing.queued}"),
         Stop("done", "done", f"{counters.jobs_done}", role="good" if counters.jobs_done else "value"),
-        Stop("failed", "failed", f"{counters.jobs_failed}", role="bad" if counters.jobs_failed else "value"),
+        Stop(
+            "failed", "failed", f"{counters.jobs_failed}", role="bad" if counters.jobs_failed else "value", beside=True
+        ),
     )
     return PipelineData(stops, _results(frame), _totals(frame))
 

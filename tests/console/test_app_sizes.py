@@ -65,6 +65,28 @@ def test_the_screen_in_ascii():
     same_as_snapshot("overview-80x24-ascii", text)
 
 
+def test_dialogs_notices_and_the_palette_are_ascii_too():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        def drawn() -> str:
+            """What is composed, containers' borders included."""
+            return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+        app.say("a → notice …")
+        await pilot.pause(0.3)
+        assert "a > notice ~" in drawn() and drawn().isascii(), drawn()
+        for open_it, close_it in (("question_mark", "escape"), ("ctrl+p", "escape")):
+            await pilot.press(open_it)
+            await pilot.pause(0.5)
+            assert drawn().isascii(), drawn()
+            await pilot.press(close_it)
+            await pilot.pause(0.1)
+        app.propose("self_check", False)
+        await pilot.pause(0.1)
+        assert "self_check" in drawn() and drawn().isascii(), drawn()
+
+    drive(act, settings=ConsoleSettings(ascii=True), notices=True)
+
+
 def test_the_colours_of_the_dark_theme():
     _, styles, legend = shown(ConsoleSettings(), (80, 24))
     same_as_snapshot("overview-80x24-dark-styles", "\n".join([styles, "", *legend]))

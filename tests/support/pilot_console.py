@@ -45,6 +45,7 @@ def drive(
     settings: ConsoleSettings | None = None,
     engine: FakeEngine | None = None,
     run_for: float = 40.0,
+    notices: bool = False,
 ) -> ConsoleApp:
     """Run ``act`` on a console whose pipeline has already run for a while, then close it."""
     settings = settings or ConsoleSettings()
@@ -56,7 +57,7 @@ def drive(
         app = ConsoleApp(feed, settings, themes)
 
         async def run() -> None:
-            async with app.run_test(size=size) as pilot:
+            async with app.run_test(size=size, notifications=notices) as pilot:
                 await pilot.pause()
                 assert app._pacer is not None
                 app._pacer.pause()  # frames come when the test says so
