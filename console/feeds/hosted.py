@@ -20,6 +20,7 @@ from prover.pipeline.interfaces import Change, EngineView, Progress, Receipt
 
 NICENESS = 5
 """How far proving stands behind the interface on a machine whose cores are all busy."""
+_NICEST = 19
 
 
 class Session(Protocol):
@@ -46,8 +47,10 @@ _NOT_READY = Receipt(False, 0, reason="the engine is still starting")
 def stand_back(niceness: int = NICENESS) -> None:
     """Lower the priority of the calling thread and of all threads that it will start. Linux; elsewhere nothing."""
     if sys.platform == "linux":
+        thread = threading.get_native_id()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            now = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, min(_NICEST, now + niceness))
 
 
 class HostedEngine:
