@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -31,6 +32,17 @@ def version() -> str:
         return metadata.version("cuzk-top")
     except metadata.PackageNotFoundError:
         return "0 (source tree)"
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. (Asked for the width, argparse loads compression modules to learn it.)"""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = os.get_terminal_size().columns
+        except OSError:
+            columns = 80
+        super().__init__(prog, width=max(40, columns - 2))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,14 +73,14 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser of one command, or of the console (``None``)."""
     module = importlib.import_module(f"console.commands.{command}" if command else _CONSOLE)
     if command:
-        parser = _Parser(prog=f"cuzk-top {command}", description=COMMANDS[command])
+        parser = _Parser(prog=f"cuzk-top {command}", description=COMMANDS[command], formatter_class=_Formatter)
     else:
         listing = "\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items())
         parser = _Parser(
             prog="cuzk-top",
             description="The console of a Groth16 proving box.",
             epilog=f"commands (cuzk-top COMMAND --help):\n{listing}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
     _common(parser)
     module.configure(parser)

@@ -9,9 +9,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable
-from typing import Any
 
-BufferLike = Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    BufferLike = Any
+else:
+    BufferLike = object
 """Anything with a C-contiguous buffer: ``bytes``, ``memoryview``, ``mmap``, ``ndarray``."""
 
 WORD = 8

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prover.buffers import BufferLike
 from prover.curves import PrimeField
+from prover.lean_dataclass import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt

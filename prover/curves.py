@@ -12,10 +12,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
-RootConvention = Literal["snarkjs", "bellman"]
+from prover.lean_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    RootConvention = Literal["snarkjs", "bellman"]
+else:
+    RootConvention = str
 """Which generator of Fr* the evaluation domain's roots of unity derive from (5 or 7)."""
 
 

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
 import threading
-from pathlib import Path
-from typing import Any
 
 from prover import buffers
 from prover.cancel import Cancelled, CancelToken
@@ -19,6 +16,11 @@ from prover.errors import MachineLacks, ProverError
 
 LIBRARY = "libcuzk_top_host.so"
 ABI_VERSION = 1
+_KERNELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 BufferLike = buffers.BufferLike
 """A numpy array or another object with a C-contiguous buffer."""
 
@@ -60,7 +62,7 @@ _lock = threading.Lock()
 _loaded: ctypes.CDLL | None = None
 
 
-def library_path() -> Path:
+def library_path() -> str:
     """Where the host library lies. ``CUZK_TOP_LIBRARY`` names another.
 
     Raises:
@@ -68,29 +70,52 @@ def library_path() -> Path:
     """
     override = os.environ.get("CUZK_TOP_LIBRARY")
     if override:
-        if Path(override).is_file():
-            return Path(override)
+        if os.path.isfile(override):
+            return override
         raise MachineLacks("host library not found", override, "unset or correct CUZK_TOP_LIBRARY")
-    beside = Path(__file__).with_name("kernels") / LIBRARY
-    if beside.is_file():
+    beside = os.path.join(_KERNELS, LIBRARY)
+    if os.path.isfile(beside):
         return beside
     import importlib.resources  # slow to import, and only an editable installation needs it
 
-    path = Path(str(importlib.resources.files("prover").joinpath("kernels", LIBRARY)))
-    if path.is_file():
+    path = str(importlib.resources.files("prover").joinpath("kernels", LIBRARY))
+    if os.path.isfile(path):
         return path
-    raise MachineLacks("host library not found", str(beside), "build it with: pip install -e . (needs a C++ compiler)")
+    raise MachineLacks("host library not found", beside, "build it with: pip install -e . (needs a C++ compiler)")
 
 
-def source_digest(kernels: Path | None = None) -> str | None:
+def source_digest(kernels: str = "") -> str | None:
     """The digest of the library's sources, made as ``CMakeLists.txt`` makes it; None where the sources are not."""
-    root = kernels or Path(__file__).with_name("kernels")
-    host = root / "host"
-    files = [*root.glob("*.cuh"), *root.glob("*.h"), *host.glob("*.hpp"), *host.glob("*.cpp")]
-    if not (host / "library.cpp").is_file():
-        return None
-    lines = [hashlib.sha256(path.read_bytes()).hexdigest() + "\n" for path in sorted(files, key=str)]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    import hashlib
+
+    files = _sources(kernels or _KERNELS)
+    digests = []
+    for path in sorted(files):
+        with open(path, "rb") as source:
+            digests.append(hashlib.sha256(source.read()).hexdigest() + "\n")
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if files else None
+
+
+def _sources(kernels: str) -> list[str]:
+    """The library's sources, none where they are not installed."""
+    host = os.path.join(kernels, "host")
+    if not os.path.isfile(os.path.join(host, "library.cpp")):
+        return []
+    found = [entry.path for entry in os.scandir(kernels) if entry.name.endswith((".cuh", ".h"))]
+    return found + [entry.path for entry in os.scandir(host) if entry.name.endswith((".hpp", ".cpp"))]
+
+
+def _is_stale(path: str, built_from: str) -> bool:
+    """Whether the library was built from other sources than those beside this module.
+
+    Only asked of the sources' digest where one of them changed after the library was built: reading them all takes as
+    long as loading the library.
+    """
+    built = os.stat(path).st_mtime
+    sources = _sources(_KERNELS)
+    if all(os.stat(each).st_mtime < built for each in (*sources, *{os.path.dirname(each) for each in sources})):
+        return False
+    return source_digest() not in (None, built_from)
 
 
 def library() -> ctypes.CDLL:
@@ -107,16 +132,16 @@ def library() -> ctypes.CDLL:
     return _loaded
 
 
-def _load(path: Path) -> ctypes.CDLL:
+def _load(path: str) -> ctypes.CDLL:
     rebuild = "rebuild it with: pip install -e ."
     try:
-        lib = ctypes.CDLL(str(path))
+        lib = ctypes.CDLL(path)
         lib.czk_abi_version.restype = _I
         version = lib.czk_abi_version()
     except (OSError, AttributeError) as error:
-        raise MachineLacks("host library cannot be loaded", str(path), f"{error}; {rebuild}") from error
+        raise MachineLacks("host library cannot be loaded", path, f"{error}; {rebuild}") from error
     if version != ABI_VERSION:
-        raise MachineLacks(f"host library has interface {version}, not {ABI_VERSION}", str(path), rebuild)
+        raise MachineLacks(f"host library has interface {version}, not {ABI_VERSION}", path, rebuild)
     for name in ("source_digest", "last_error", "cpu_variant", "cpu_variants"):
         getattr(lib, f"czk_{name}").restype = ctypes.c_char_p
     lib.czk_select_variant.argtypes = (ctypes.c_char_p,)
@@ -124,9 +149,8 @@ def _load(path: Path) -> ctypes.CDLL:
         function = getattr(lib, f"czk_{name}")
         function.argtypes = arguments
         function.restype = _I
-    sources = source_digest()
-    if sources is not None and lib.czk_source_digest().decode() != sources:
-        raise MachineLacks("host library is older than its sources", str(path), rebuild)
+    if _is_stale(path, lib.czk_source_digest().decode()):
+        raise MachineLacks("host library is older than its sources", path, rebuild)
     return lib
 
 

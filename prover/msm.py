@@ -6,11 +6,15 @@ The device picks its own window and bucket method; the plan predicts the work so
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from prover.curves import Curve
-from prover.device.protocol import Array, Capability, Device, Step, Stream
+from prover.device.values import Capability, Step
+from prover.lean_dataclass import dataclass
 from prover.native import GroupId, point_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prover.device.protocol import Array, Device, Stream
 
 _MIXED_ADDITION = 10
 """Field multiplications and squarings of an XYZZ mixed addition (8M + 2S)."""

@@ -10,9 +10,7 @@ unless ``out`` is given. A call raises ``NativeError``, ``NativeOutOfMemory``, `
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
 
 from prover import buffers
 from prover.cancel import CancelToken
@@ -31,8 +29,12 @@ from prover.host_library import (
     output_buffer,
     select_variant,
 )
+from prover.lean_dataclass import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     import numpy as np
     import numpy.typing as npt
 
@@ -73,7 +75,10 @@ __all__ = [
     "zkey_matrices",
 ]
 
-GroupId = Literal[1, 2]
+if TYPE_CHECKING:
+    GroupId = Literal[1, 2]
+else:
+    GroupId = int
 
 
 class FieldId(IntEnum):

@@ -5,10 +5,13 @@ Natural order in and out, Montgomery form, in place. The shift of a coset transf
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prover.curves import Curve, RootConvention
-from prover.device.protocol import Array, Capability, Device, Step, Stream
+from prover.device.values import Capability, Step
+from prover.lean_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prover.device.protocol import Array, Device, Stream
 
 
 @dataclass(frozen=True, slots=True)

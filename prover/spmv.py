@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from prover.curves import Curve
-from prover.device.protocol import Array, Capability, Device, Step, Stream
+from prover.device.values import Capability, Step
+from prover.lean_dataclass import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prover.csr import CsrMatrix
+    from prover.device.protocol import Array, Device, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from console.progress import ProgressLine
     from prover.cancel import CancelToken
@@ -81,7 +81,7 @@ class _Job:
         from prover.device.host import cores
         from prover.formats.wtns import read_wtns
         from prover.formats.zkey import read_zkey
-        from prover.groth16.key_cache import check_key
+        from prover.groth16.checked_keys import check_key
         from prover.groth16.keys import ProvingKey
         from prover.groth16.witness import check_fits
 

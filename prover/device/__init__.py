@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from prover.device.errors import NoCudaDevice, UnknownDevice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prover.device.protocol import Device
 

@@ -7,13 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from prover import buffers, native
 from prover.cancel import CancelToken
 from prover.curves import Curve
 from prover.device.errors import OutOfMemory, UnknownOperation, WrongDevice
-from prover.device.protocol import Array, Capability, DeviceEvent, HostArray, Step, Stream, Usage
+from prover.device.values import Capability, Step, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from prover.device.protocol import Array, DeviceEvent, HostArray, Stream
 
 
 def cores() -> int:
@@ -189,7 +194,7 @@ class HostDevice:
 def _available_bytes() -> int:
     page = os.sysconf("SC_PAGE_SIZE")
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 - no pathlib on the proving path
+        with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) * 1024

@@ -7,39 +7,16 @@ Plans (``prover.ntt``, ``prover.msm``, ``prover.spmv``) turn an algorithm into s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prover.buffers import BufferLike
+from prover.device.values import Capability, Step, Usage
 
 if TYPE_CHECKING:
     from prover.cancel import CancelToken
 
 HostArray = BufferLike
 """Bytes in host memory: an ``ndarray``, a ``memoryview``, a memory map."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """What plans depend on; frozen, so that a plan for any device can be built and tested anywhere."""
-
-    kind: str
-    """``host`` or ``cuda``."""
-    arch: str
-    """``sm_90`` on CUDA; the host library's variant (``portable``, ``bmi2``, ``ifma``) on the host."""
-    multiprocessors: int
-    """Streaming multiprocessors, or cores."""
-    memory_bytes: int
-    has_timing_events: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Device memory, in bytes."""
-
-    used: int
-    free: int
-    peak: int
 
 
 class Array(Protocol):
@@ -66,16 +43,6 @@ class Stream(Protocol):
     def record(self) -> DeviceEvent: ...
     def wait(self, event: DeviceEvent) -> None: ...
     def synchronize(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation for a device: its name and arguments. ``work`` predicts its cost (field multiplications, bytes)."""
-
-    op: str
-    arguments: Mapping[str, Any]
-    multiplications: int = 0
-    bytes: int = 0
 
 
 class Device(Protocol):
@@ -112,3 +79,6 @@ class Device(Protocol):
 
     def memory(self) -> Usage: ...
     def close(self) -> None: ...
+
+
+__all__ = ["Array", "Capability", "Device", "DeviceEvent", "HostArray", "Step", "Stream", "Usage"]

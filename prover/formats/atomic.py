@@ -14,12 +14,14 @@ import io
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
 
 from prover.formats.errors import StrPath, WriteError
+from prover.lean_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, BinaryIO
 
 TEMPORARY_PREFIX = ".cuzk-top-"
 TEMPORARY_SUFFIX = ".tmp"
@@ -32,8 +34,8 @@ class _Pending:
     """A file under way: its name as given, where the rename will put it, and where its content is until then."""
 
     path: str
-    target: Path
-    temporary: Path | None
+    target: str
+    temporary: str | None
     """``None`` for a device or a pipe: the content waits in memory and is copied."""
     stream: BinaryIO
 
@@ -97,23 +99,23 @@ class AtomicFiles:
                 pending.stream.flush()
                 if pending.temporary is not None:
                     os.fsync(pending.stream.fileno())
-        created: list[Path] = []
-        directories: set[Path] = set()
+        created: list[str] = []
+        directories: set[str] = set()
         try:
             for pending in self._pending:
                 with _reporting(pending.path):
                     if pending.temporary is None:
                         _copy_to_device(pending)
                         continue
-                    existed = pending.target.exists()
-                    pending.temporary.replace(pending.target)
-                    directories.add(pending.target.parent)
+                    existed = os.path.exists(pending.target)
+                    os.replace(pending.temporary, pending.target)
+                    directories.add(os.path.dirname(pending.target))
                     if not existed:
                         created.append(pending.target)
         except BaseException:
             for target in created:
                 with contextlib.suppress(OSError):
-                    target.unlink()
+                    os.unlink(target)
             raise
         for directory in directories:
             _sync_directory(directory)
@@ -124,7 +126,7 @@ class AtomicFiles:
             pending = self._pending.pop()
             if pending.temporary is not None:
                 with contextlib.suppress(OSError):  # gone after the rename; else the next writer sweeps it
-                    pending.temporary.unlink()
+                    os.unlink(pending.temporary)
             with contextlib.suppress(OSError, WriteError):  # a flush that failed was reported already
                 pending.stream.close()
 
@@ -151,7 +153,7 @@ def remove_stale(directory: StrPath) -> int:
     """Remove the temporary files in ``directory`` whose writers are dead; returns how many."""
     removed = 0
     try:
-        candidates = [path for path in Path(directory).iterdir() if is_temporary(path.name)]
+        candidates = [entry.path for entry in os.scandir(directory) if is_temporary(entry.name)]
     except OSError:
         return 0  # not listable: nothing to clean
     for candidate in candidates:
@@ -176,14 +178,15 @@ def _reporting(path: str) -> Iterator[None]:
 def _open_pending(name: str) -> _Pending:
     mode = None
     with contextlib.suppress(FileNotFoundError):
-        mode = Path(name).stat().st_mode
+        mode = os.stat(name).st_mode
     if mode is not None and stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if mode is not None and not stat.S_ISREG(mode):
-        return _Pending(name, Path(name), None, io.BytesIO())
-    target = Path(name).resolve()
-    _sweep_once(target.parent)
-    descriptor, temporary = _create_locked(target.parent)
+        return _Pending(name, name, None, io.BytesIO())
+    target = os.path.realpath(name)
+    folder = os.path.dirname(target)
+    _sweep_once(folder)
+    descriptor, temporary = _create_locked(folder)
     pending = _Pending(name, target, temporary, io.BufferedWriter(_TargetFile(descriptor, name)))
     if mode is not None:
         with contextlib.suppress(OSError):  # a file system without modes
@@ -191,9 +194,9 @@ def _open_pending(name: str) -> _Pending:
     return pending
 
 
-def _create_locked(directory: Path) -> tuple[int, Path]:
+def _create_locked(directory: str) -> tuple[int, str]:
     while True:
-        path = directory / f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}"
+        path = os.path.join(directory, f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}{TEMPORARY_SUFFIX}")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,7 +210,7 @@ def _create_locked(directory: Path) -> tuple[int, Path]:
         os.close(descriptor)
 
 
-def _remove_if_unlocked(path: Path) -> int:
+def _remove_if_unlocked(path: str) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
@@ -216,22 +219,22 @@ def _remove_if_unlocked(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _names(path, descriptor):
             return 0
-        path.unlink()
+        os.unlink(path)
         return 1
     finally:
         os.close(descriptor)
 
 
-def _names(path: Path, descriptor: int) -> bool:
+def _names(path: str, descriptor: int) -> bool:
     try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
 
-def _sweep_once(directory: Path) -> None:
+def _sweep_once(directory: str) -> None:
     """Sweep each directory once a process: a spool may hold very many files."""
-    status = directory.stat()
+    status = os.stat(directory)
     key = (status.st_dev, status.st_ino)
     if key not in _swept:
         _swept.add(key)
@@ -240,11 +243,11 @@ def _sweep_once(directory: Path) -> None:
 
 def _copy_to_device(pending: _Pending) -> None:
     assert isinstance(pending.stream, io.BytesIO)
-    with pending.target.open("wb") as device:
+    with open(pending.target, "wb") as device:
         device.write(pending.stream.getbuffer())
 
 
-def _sync_directory(directory: Path) -> None:
+def _sync_directory(directory: str) -> None:
     """Make renames durable where the file system can; the files are complete either way."""
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

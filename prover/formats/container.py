@@ -9,13 +9,16 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from dataclasses import dataclass
-from typing import Any
 
 from prover import buffers
 from prover.buffers import BufferLike
 from prover.curves import CURVES, Curve
 from prover.formats.errors import FormatError, StrPath
+from prover.lean_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _HEADER = 12
 _SECTION_HEADER = 12

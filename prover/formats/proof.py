@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from prover.curves import Curve, G1Point, G2Point
+from prover.lean_dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from prover.curves import CURVES, Curve, Fp2Element, G1Point, G2Point
 from prover.formats.atomic import write_files
@@ -16,6 +15,10 @@ from prover.formats.errors import FormatError, StrPath
 from prover.formats.points import g1_on_curve, g2_on_curve
 from prover.formats.proof import Proof, VerifyingKey
 from prover.formats.small_file import read_small_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 PROTOCOL = "groth16"
 MAX_PROOF_BYTES = 1 << 16

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prover.formats.errors import FormatError, StrPath
 
 _CHUNK = 1 << 20
@@ -17,7 +15,7 @@ def read_small_file(path: StrPath, limit: int) -> bytes:
     """
     chunks, size = [], 0
     try:
-        with Path(path).open("rb") as stream:
+        with open(path, "rb") as stream:
             while chunk := stream.read(_CHUNK):
                 chunks.append(chunk)
                 size += len(chunk)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prover import buffers, native
 from prover.buffers import BufferLike
 from prover.curves import Curve
 from prover.formats.atomic import atomic_file
 from prover.formats.container import ContainerWriter, Cursor, open_container, read_prime, scalar_field_curve
 from prover.formats.errors import StrPath
+from prover.lean_dataclass import dataclass
 
 MAGIC = b"wtns"
 VERSION = 2

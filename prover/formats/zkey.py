@@ -8,8 +8,6 @@ infinity is all zero. H is in the coset-Lagrange basis (element i belongs to ind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO
 
 from prover import buffers, native
 from prover.buffers import BufferLike
@@ -21,7 +19,12 @@ from prover.formats.container import Container, ContainerWriter, Cursor, Section
 from prover.formats.errors import StrPath
 from prover.formats.points import g1_from_bytes, g1_on_curve, g2_from_bytes, g2_on_curve
 from prover.formats.proof import VerifyingKey
+from prover.lean_dataclass import dataclass
 from prover.native import ZKEY_ENTRY_BYTES, GroupId
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
 
 MAGIC = b"zkey"
 VERSION = 1

@@ -1,4 +1,4 @@
-"""The user's cache: keys of built-in circuits, made on first use, and which key files had their points checked.
+"""Keys of built-in circuits, made on first use and kept in the user's cache.
 
 Nothing in it is trusted as found. A key is used only if the digest noted beside it is that of its bytes, else it is
 made again. A file is complete or absent: it is written under another name and renamed, and the digest comes after it.
@@ -10,102 +10,28 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from prover.buffers import BufferLike
 from prover.cancel import Cancelled, CancelToken
 from prover.formats.atomic import write_files
 from prover.formats.errors import FormatError, WriteError
 from prover.formats.zkey import Zkey, read_zkey, write_zkey
-from prover.groth16.keys import ProvingKey
+from prover.groth16.checked_keys import cache_root, digest
 
 Progress = Callable[[str, float | None], None]
 
 KEY_FORMAT = 1
 """Part of a cached key's name: raise it when the setup changes what it makes."""
-_CHECKED = b"cuzk-top: every point was found on its curve and in its subgroup (1)\n"
 _POLL_S = 0.2
-
-
-def cache_root() -> Path:
-    """``$XDG_CACHE_HOME/cuzk-top``, or ``~/.cache/cuzk-top``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
-    return root / "cuzk-top"
-
-
-def digest(data: BufferLike) -> str:
-    """SHA-256 in hexadecimal: a key file's identity."""
-    return hashlib.sha256(data).hexdigest()
-
-
-class CheckedKeys:
-    """Which key files passed the subgroup check, by digest."""
-
-    def __init__(self, root: Path | None = None) -> None:
-        self._directory = (root or cache_root()) / "keys" / "checked"
-
-    def __contains__(self, key_digest: str) -> bool:
-        try:
-            return (self._directory / key_digest).read_bytes() == _CHECKED
-        except OSError:
-            return False
-
-    def add(self, key_digest: str) -> None:
-        """Remember a file. Where the cache cannot be written, the next run checks again."""
-        with contextlib.suppress(OSError, WriteError):
-            self._directory.mkdir(parents=True, exist_ok=True)
-            write_files({self._directory / key_digest: _CHECKED})
-
-
-def check_key(
-    key: ProvingKey,
-    *,
-    each: bool = False,
-    threads: int = 1,
-    cancel: CancelToken | None = None,
-    checked: CheckedKeys | None = None,
-) -> None:
-    """The points of a key that came from a file: on the curve always, in the subgroup once a file.
-
-    Args:
-        key: the key, read from a file.
-        each: check every point's subgroup by itself, whatever is remembered.
-        threads: processor threads.
-        cancel: asks to stop.
-        checked: what is remembered; the user's cache by default.
-
-    Raises:
-        InputError: naming the first point, or the query, that is refused.
-        Cancelled: if asked.
-    """
-    remembered = checked or CheckedKeys()
-    identity: list[str] = []
-    hashing = threading.Thread(target=lambda: identity.append(digest(key.source.data)), name="digest")
-    hashing.start()
-    try:
-        if each:
-            key.check_each(threads, cancel)
-        else:
-            key.check_curve(threads, cancel)
-    finally:
-        hashing.join()
-    if identity[0] in remembered:
-        return
-    if not each:
-        key.check_combined(threads, cancel)
-    remembered.add(identity[0])
 
 
 class KeyCache:
     """Keys of built-in circuits, by the circuit's digest."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.directory = (root or cache_root()) / "keys"
+        self.directory = Path(root or cache_root()) / "keys"
 
     def path(self, circuit_digest: str) -> Path:
         """Where the key of this circuit lies, if it was made."""
@@ -115,7 +41,7 @@ class KeyCache:
         """The cached key, or None if there is none or it is not what was written."""
         path = self.path(circuit_digest)
         try:
-            noted = path.with_suffix(".sha256").read_text(encoding="ascii").strip()
+            noted = path.with_suffix(".digest").read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
         if not path.is_file():
@@ -154,7 +80,7 @@ class KeyCache:
             if found is not None:
                 return found
             zkey = make()
-            noted = path.with_suffix(".sha256")
+            noted = path.with_suffix(".digest")
             with contextlib.suppress(FileNotFoundError):
                 noted.unlink()
             write_zkey(path, zkey)
@@ -193,4 +119,4 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-__all__ = ["CheckedKeys", "KeyCache", "cache_root", "check_key", "digest"]
+__all__ = ["KeyCache"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from prover import native
 from prover.buffers import BufferLike
@@ -18,8 +16,10 @@ from prover.curves import Curve
 from prover.errors import InputError
 from prover.formats.points import g1_bytes, g2_bytes
 from prover.formats.proof import VerifyingKey
+from prover.lean_dataclass import dataclass, replace
 from prover.native import GroupId, PointFault
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from prover.csr import CsrMatrix
     from prover.formats.zkey import Zkey

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from prover import buffers, native
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
 from prover.curves import Curve
-from prover.device.protocol import Array, Capability, Device, Stream
+from prover.device.values import Capability
 from prover.errors import InputError
 from prover.formats.points import g1_bytes, g1_from_bytes, g2_bytes, g2_from_bytes
 from prover.formats.proof import Proof
 from prover.groth16.keys import ProvingKey
 from prover.groth16.quotient import QuotientPlan
+from prover.lean_dataclass import dataclass
 from prover.msm import MsmPlan
 from prover.native import GroupId
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prover.device.protocol import Array, Device, Stream
 
 FR_WORDS = 4
 

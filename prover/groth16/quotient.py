@@ -6,11 +6,14 @@ a*b - c vanishes on the domain, so its values on the coset determine it; the que
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from prover.curves import Curve
-from prover.device.protocol import Array, Capability, Device, Step, Stream
+from prover.device.values import Capability, Step
+from prover.lean_dataclass import dataclass
 from prover.ntt import NttPlan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prover.device.protocol import Array, Device, Stream
 
 
 @dataclass(frozen=True, slots=True)

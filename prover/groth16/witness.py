@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from prover import native
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
-from prover.device.protocol import Device
 from prover.errors import InputError
 from prover.formats.wtns import Wtns
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import FR_WORDS, Assignment
 from prover.spmv import SpmvPlan
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from prover.device.protocol import Device
     from prover.formats.r1cs import R1cs
 
 

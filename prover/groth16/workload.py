@@ -16,7 +16,8 @@ from prover.errors import InputError
 from prover.formats.proof_bytes import decode_proof, encode_proof
 from prover.formats.wtns import read_wtns
 from prover.formats.zkey import read_zkey
-from prover.groth16.key_cache import CheckedKeys, KeyCache, check_key
+from prover.groth16.checked_keys import CheckedKeys, check_key
+from prover.groth16.key_cache import KeyCache
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import Assignment, Pending, SlotProof, finish
 from prover.groth16.setup import ConstraintSystem, setup

@@ -14,7 +14,8 @@ from prover.device import open_device
 from prover.errors import InputError
 from prover.formats.zkey import write_zkey
 from prover.groth16 import key_cache
-from prover.groth16.key_cache import CheckedKeys, KeyCache, check_key, digest
+from prover.groth16.checked_keys import CheckedKeys, cache_root, check_key, digest
+from prover.groth16.key_cache import KeyCache
 from prover.groth16.keys import ProvingKey
 from prover.groth16.workload import CircuitWorkload, WitnessFiles
 
@@ -115,9 +116,9 @@ def test_a_cached_key_is_taken_and_a_spoilt_one_made_again(workload, cache, monk
         assert reopened() == 1
     path.unlink()
     assert reopened() == 1
-    path.with_suffix(".sha256").write_text("0" * 64)
+    path.with_suffix(".digest").write_text("0" * 64)
     assert reopened() == 1
-    path.with_suffix(".sha256").unlink()
+    path.with_suffix(".digest").unlink()
     assert reopened() == 1
     assert not [p for p in path.parent.iterdir() if p.name.startswith(".")]
 
@@ -238,6 +239,6 @@ def test_witness_files_prove(tmp_path):
 
 def test_the_cache_lies_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path))
-    assert key_cache.cache_root() == tmp_path / "cuzk-top"
+    assert cache_root() == os.fspath(tmp_path / "cuzk-top")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert key_cache.cache_root() == Path.home() / ".cache" / "cuzk-top"
+    assert cache_root() == os.fspath(Path.home() / ".cache" / "cuzk-top")

@@ -1,0 +1,47 @@
+"""What plans and devices tell each other: a device's capability, its memory in use, one step of work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prover.lean_dataclass import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """What plans depend on; frozen, so that a plan for any device can be built and tested anywhere."""
+
+    kind: str
+    """``host`` or ``cuda``."""
+    arch: str
+    """``sm_90`` on CUDA; the host library's variant (``portable``, ``bmi2``, ``ifma``) on the host."""
+    multiprocessors: int
+    """Streaming multiprocessors, or cores."""
+    memory_bytes: int
+    has_timing_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Device memory, in bytes."""
+
+    used: int
+    free: int
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation for a device: its name and arguments. ``work`` predicts its cost (field multiplications, bytes)."""
+
+    op: str
+    arguments: Mapping[str, Any]
+    multiplications: int = 0
+    bytes: int = 0
+
+
+__all__ = ["Capability", "Step", "Usage"]
