@@ -75,14 +75,22 @@ def test_unusable_library(tmp_path: Path) -> None:
 
 
 def test_stale_library(tmp_path: Path) -> None:
-    """A library whose digest is not that of the sources beside the module is not served."""
-    built = host_library.library_path().read_bytes()
+    """A library that is older than a source and whose digest is not that of the sources is not served."""
+    built = Path(host_library.library_path()).read_bytes()
     digest = host_library.library().czk_source_digest()
     assert digest.decode() == host_library.source_digest()
     assert built.count(digest) == 1
     path = tmp_path / host_library.LIBRARY
     path.write_bytes(built.replace(digest, b"0" * len(digest)))
+    os.utime(path, (0, 0))
     assert "older than its sources" in refused(path)
+
+
+def test_a_copy_older_than_unchanged_sources_is_served(tmp_path: Path) -> None:
+    path = tmp_path / host_library.LIBRARY
+    path.write_bytes(Path(host_library.library_path()).read_bytes())
+    os.utime(path, (0, 0))
+    assert python(SHOW, CUZK_TOP_LIBRARY=str(path)).returncode == 0
 
 
 def test_digest_covers_every_source(tmp_path: Path) -> None:
@@ -93,17 +101,17 @@ def test_digest_covers_every_source(tmp_path: Path) -> None:
         copy = tmp_path / name.relative_to(kernels)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(name.read_bytes())
-    whole = host_library.source_digest(tmp_path)
-    assert whole == host_library.source_digest(kernels)
+    whole = host_library.source_digest(str(tmp_path))
+    assert whole == host_library.source_digest(str(kernels))
     for name in names:
         copy = tmp_path / name.relative_to(kernels)
         copy.write_bytes(name.read_bytes() + b"\n")
-        assert host_library.source_digest(tmp_path) != whole
+        assert host_library.source_digest(str(tmp_path)) != whole
         copy.write_bytes(name.read_bytes())
 
 
 def test_no_sources_no_digest(tmp_path: Path) -> None:
-    assert host_library.source_digest(tmp_path) is None
+    assert host_library.source_digest(str(tmp_path)) is None
 
 
 def test_unknown_numbers_are_refused_in_one_line() -> None:
