@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,10 +16,13 @@ from prover.pipeline.device_lock import DeviceLock
 
 
 class Bench:
-    """Threads around one lock. ``settled`` waits until each started call either returned or waits."""
+    """Threads around one lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.over = threading.Event()
+        self.threads: list[threading.Thread] = []
+        self.wakers: list[Callable[[], object]] = []
         self.waiting = 0
         self.changed = threading.Condition()
         self.started = 0
@@ -44,21 +47,50 @@ class Bench:
                 self.changed.notify_all()
 
         self.started += 1
-        threading.Thread(target=body, daemon=True).start()
+        thread = threading.Thread(target=body, daemon=True)
+        self.threads.append(thread)
+        thread.start()
         return result
+
+    def close(self) -> None:
+        """Let every waiting thread end."""
+        self.over.set()
+        with self.lock:
+            for wake in self.wakers:
+                wake()
+        for thread in self.threads:
+            thread.join(10)
+            assert not thread.is_alive()
 
     def until(self, true: Callable[[], bool]) -> None:
         with self.changed:
             assert self.changed.wait_for(true, 10)
 
 
-def never() -> bool:
-    return False
+BENCHES: list[Bench] = []
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    while BENCHES:
+        BENCHES.pop().close()
 
 
 def channel(capacity: int) -> tuple[Bench, Channel[str]]:
     bench = Bench()
-    return bench, Channel(bench.lock, capacity, bench.wait)
+    chan: Channel[str] = Channel(bench.lock, capacity, bench.wait)
+    bench.wakers += [lambda: chan.withdraw(lambda item: True), chan.wake]
+    BENCHES.append(bench)
+    return bench, chan
+
+
+def device_lock() -> tuple[Bench, DeviceLock]:
+    bench = Bench()
+    lock = DeviceLock(bench.lock, bench.wait)
+    bench.wakers.append(lock.wake)
+    BENCHES.append(bench)
+    return bench, lock
 
 
 def put(bench: Bench, chan: Channel[str], item: str, age: int) -> list[Any]:
@@ -68,9 +100,9 @@ def put(bench: Bench, chan: Channel[str], item: str, age: int) -> list[Any]:
     return result
 
 
-def take(bench: Bench, chan: Channel[str], leave: Callable[[], bool] = never) -> list[Any]:
+def take(bench: Bench, chan: Channel[str], leave: Callable[[], bool] | None = None) -> list[Any]:
     before = chan.waiting
-    result = bench.run(lambda: chan.take(leave))
+    result = bench.run(lambda: chan.take(lambda: bench.over.is_set() or (leave is not None and leave())))
     bench.until(lambda: bool(result) or chan.waiting > before)
     return result
 
@@ -245,24 +277,28 @@ class ChannelMachine(RuleBasedStateMachine):
         self.given.clear()
 
     def teardown(self) -> None:
-        with self.bench.lock:
-            self.chan.withdraw(lambda item: True)
+        BENCHES.remove(self.bench)
+        self.bench.close()
 
 
 TestChannelMachine = ChannelMachine.TestCase
 TestChannelMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-def acquire(bench: Bench, lock: DeviceLock, who: str, age: int, abandoned: Callable[[], bool] = never) -> list[Any]:
+def acquire(
+    bench: Bench, lock: DeviceLock, who: str, age: int, abandoned: Callable[[], bool] | None = None
+) -> list[Any]:
+    def over() -> bool:
+        return bench.over.is_set() or (abandoned is not None and abandoned())
+
     before = lock.waiting
-    result = bench.run(lambda: lock.acquire(who, (age, 0), abandoned))
+    result = bench.run(lambda: lock.acquire(who, (age, 0), over))
     bench.until(lambda: bool(result) or lock.waiting > before)
     return result
 
 
 def test_the_device_lock_goes_to_the_oldest_slot() -> None:
-    bench = Bench()
-    lock = DeviceLock(bench.lock, bench.wait)
+    bench, lock = device_lock()
     assert acquire(bench, lock, "a", 9) == [True]
     young, old = acquire(bench, lock, "b", 5), acquire(bench, lock, "c", 2)
     assert (young, old, lock.holder, lock.waiting) == ([], [], "a", 2)
@@ -279,8 +315,7 @@ def test_the_device_lock_goes_to_the_oldest_slot() -> None:
 
 
 def test_a_wait_for_the_device_lock_can_be_abandoned() -> None:
-    bench = Bench()
-    lock = DeviceLock(bench.lock, bench.wait)
+    bench, lock = device_lock()
     acquire(bench, lock, "a", 0)
     over = threading.Event()
     waiting = acquire(bench, lock, "b", 1, over.is_set)
@@ -293,8 +328,7 @@ def test_a_wait_for_the_device_lock_can_be_abandoned() -> None:
 
 
 def test_only_the_holder_releases() -> None:
-    bench = Bench()
-    lock = DeviceLock(bench.lock, bench.wait)
+    bench, lock = device_lock()
     acquire(bench, lock, "a", 0)
     with bench.lock, pytest.raises(RuntimeError, match="b releases a lock that a holds"):
         lock.release("b")

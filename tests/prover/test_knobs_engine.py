@@ -289,6 +289,7 @@ TestEngineMachine.settings = settings(
 @pytest.mark.parametrize("seed", [1, 2])
 def test_five_hundred_random_changes_over_two_hundred_partitions(seed: int) -> None:
     """On real threads and real time: all proofs once, in order, all valid; every change lands."""
+    before = set(threading.enumerate())
     rng = random.Random(seed)
     workload = FakeWorkload(step=lambda *_: None if rng.random() < 0.7 else time.sleep(rng.random() * 1e-3))
     engine = Engine(workload, [fake_device()], KnobSet(), cores=4)
@@ -317,4 +318,4 @@ def test_five_hundred_random_changes_over_two_hundred_partitions(seed: int) -> N
     timeline.fold(events)
     assert timeline.missed == 0
     assert sum(event.kind is EventKind.KNOB_PROPOSED for event in events) >= 200
-    assert threading.active_count() < 20
+    assert set(threading.enumerate()) <= before
