@@ -282,6 +282,26 @@ struct IfmaField {
   // limbs wait in the 12 spare bits of the accumulators.
   template <int T>
   static CZK_FN IfmaField sum_of_products_raw(const Factor (&a)[T], const Factor (&b)[T]) {
+    if constexpr (kOutlined) {
+      IfmaField o;
+      outlined<T>(a, b, o);
+      return o;
+    } else {
+      return inlined<T>(a, b);
+    }
+  }
+
+ private:
+  // A product of two groups of eight limbs is 700 instructions and 6 kB: a loop of five inlined ones would not fit the
+  // first-level instruction cache.
+  static constexpr bool kOutlined = N >= 8;
+
+  template <int T>
+  static __attribute__((noinline)) void outlined(const Factor (&a)[T], const Factor (&b)[T], IfmaField& o) {
+    o = inlined<T>(a, b);
+  }
+  template <int T>
+  static CZK_FN IfmaField inlined(const Factor (&a)[T], const Factor (&b)[T]) {
     // The next row's low halves do not wait for m: they go before it where registers are left, else after.
     constexpr bool kLate = W * N > 12;
     IfmaField o;
@@ -309,6 +329,7 @@ struct IfmaField {
     return o;
   }
 
+ public:
   static CZK_FN IfmaField mul_raw(const IfmaField& a, const IfmaField& b) {
     const Factor x[1] = {a.factor()}, y[1] = {b.factor()};
     return sum_of_products_raw<1>(x, y);

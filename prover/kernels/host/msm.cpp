@@ -4,7 +4,7 @@
 //
 // The bases must lie in the subgroup of order r: a scalar above r/2 stands for its opposite with the opposite base.
 #include "msm_buckets.hpp"
-#include "variant.hpp"
+#include "team.hpp"
 
 #if CZK_VARIANT_ifma
 #include "msm_lanes_ifma.hpp"
@@ -31,8 +31,9 @@ class Pippenger {
   static constexpr uint32_t L = V::kLanes;
 
  public:
-  Pippenger(const void* bases, const void* scalars, uint64_t n, int32_t threads, CzkCancel cancel)
-      : bases_(static_cast<const char*>(bases)), given_(scalars), n_(n), threads_(threads), cancel_(cancel), scalars_(n) {}
+  Pippenger(const void* bases, const void* scalars, uint64_t n, Team& team, CzkCancel cancel)
+      : bases_(static_cast<const char*>(bases)), given_(scalars), n_(n), threads_(uint64_t(team.threads())),
+        team_(team), cancel_(cancel), scalars_(n) {}
 
   // *sum = the product; a status.
   int32_t run(Sum* sum) {
@@ -40,8 +41,7 @@ class Pippenger {
     int32_t status = read();
     if (status != CZK_OK || lengths_.total() == 0) return status;
     windows_ = choose_windows(lengths_, V::kCosts);
-    status = parallel_for(ranges_.size(), threads_, cancel_,
-                          [&](uint64_t i, int32_t) { scalars_.add_offsets(ranges_[i], windows_); });
+    status = team_.run(ranges_.size(), [&](uint64_t i, int32_t) { scalars_.add_offsets(ranges_[i], windows_); });
     if (status != CZK_OK) return status;
     points_.assign(lengths_.longest() + 2, {});
     const uint64_t wave = wave_windows();
@@ -61,11 +61,11 @@ class Pippenger {
 
   // Folds the scalars, drops what contributes nothing, converts the bases that remain.
   int32_t read() {
-    if constexpr (V::kConverts) table_ = Buffer<char>(n_ * V::kRowBytes);
+    if constexpr (V::kConverts) table_ = Recycled<char>(n_ * V::kRowBytes);
     const uint64_t tasks = (n_ + kRange - 1) / kRange;
     ranges_.resize(tasks);
-    std::vector<Lengths> lengths(std::min<uint64_t>(uint64_t(threads_), tasks));
-    int32_t status = parallel_ranges(n_, kRange, threads_, cancel_, [&](uint64_t begin, uint64_t end, int32_t worker) {
+    std::vector<Lengths> lengths(std::min<uint64_t>(threads_, tasks));
+    int32_t status = team_.run_ranges(n_, kRange, [&](uint64_t begin, uint64_t end, int32_t worker) {
       auto infinite = [&](uint64_t i) {
         const char* base = at(static_cast<const void*>(bases_), i, G::kPointBytes);
         uint64_t word;
@@ -86,10 +86,10 @@ class Pippenger {
   // Windows handled together, so that entries and buckets take not much more than 128 MiB.
   uint64_t wave_windows() const {
     const uint64_t bytes = 4 * n_ + uint64_t(windows_[0].buckets()) * sizeof(Lanes<V>) / L;
-    return std::max<uint64_t>({uint64_t(threads_), (uint64_t(128) << 20) / bytes, 1});
+    return std::max<uint64_t>({threads_, (uint64_t(128) << 20) / bytes, 1});
   }
 
-  // Windows of one size that one thread reduces together; bucket b of window first + w lies in slot base + b*count + w.
+  // Windows of one size that one thread reduces together; bucket b of window first + w is row base + b*count + w.
   struct Part {
     uint64_t first, count, base;
     uint32_t buckets;
@@ -97,69 +97,75 @@ class Pippenger {
 
   int32_t add_windows(uint64_t begin, uint64_t end) {
     const uint64_t count = end - begin;
-    Buffer<uint32_t> entries(count * n_);
+    Recycled<uint32_t> entries(count * n_);
     std::vector<std::vector<uint32_t>> first(count);
-    std::vector<Buffer<uint32_t>> keys(std::min<uint64_t>(uint64_t(threads_), count));
-    int32_t status = parallel_for(count, threads_, cancel_, [&](uint64_t w, int32_t worker) {
-      if (keys[worker].size() == 0) keys[worker] = Buffer<uint32_t>(n_);
+    std::vector<Recycled<uint32_t>> keys(std::min<uint64_t>(threads_, count));
+    int32_t status = team_.run(count, [&](uint64_t w, int32_t worker) {
+      if (keys[worker].size() == 0) keys[worker] = Recycled<uint32_t>(n_);
       scalars_.sort(ranges_, windows_[begin + w], keys[worker].data(), &entries[w * n_], first[w]);
     });
     if (status != CZK_OK) return status;
-    Slots<V> slots;
-    const std::vector<Part> parts = place(begin, end, slots);
-    status = accumulate(begin, entries, first, parts, slots);
+    Recycled<char> buckets;
+    const std::vector<Part> parts = place(begin, end, buckets);
+    status = accumulate(begin, entries, first, parts, buckets.data());
     if (status != CZK_OK) return status;
-    return reduce(parts, slots);
+    return reduce(parts, buckets.data());
   }
 
-  std::vector<Part> place(uint64_t begin, uint64_t end, Slots<V>& slots) const {
+  std::vector<Part> place(uint64_t begin, uint64_t end, Recycled<char>& rows) const {
     std::vector<Part> parts;
     uint64_t base = 0;
     for (uint64_t i = begin; i < end;) {
       uint64_t same = i;
       while (same < end && windows_[same].width == windows_[i].width) same++;
-      const Split split(same - i, uint64_t(threads_), 1);
+      const Split split(same - i, threads_, 1);
       for (uint64_t p = 0; p < split.parts; p++) {
         const uint32_t count = uint32_t(split.end(p) - split.begin(p)), buckets = windows_[i].buckets();
         parts.push_back({i + split.begin(p), count, base, buckets});
-        base += Reducer<V>::slots(count, buckets);
+        base += Reducer<V>::padded(count, buckets);
       }
       i = same;
     }
-    slots.vectors = Buffer<Lanes<V>>(base / L);
-    for (const Part& p : parts)
-      for (uint64_t s = p.count * p.buckets; s < Reducer<V>::slots(p.count, p.buckets); s++) slots.clear(p.base + s);
+    rows = Recycled<char>(base * V::kRowBytes);
+    for (const Part& p : parts) {
+      const uint64_t used = p.count * p.buckets;
+      clear(rows.data(), p.base + used, Reducer<V>::padded(p.count, p.buckets) - used);
+    }
     return parts;
   }
 
-  // All buckets' points into their slots. A bucket with many points is cut into runs, whose sums are added up in a
+  static void clear(char* rows, uint64_t row, uint64_t count) {
+    std::memset(rows + row * V::kRowBytes, 0, count * V::kRowBytes);
+  }
+
+  // All buckets' points into their rows. A bucket with many points is cut into runs, whose sums are added up in a
   // further round as if they were points.
-  int32_t accumulate(uint64_t begin, const Buffer<uint32_t>& entries, const std::vector<std::vector<uint32_t>>& first,
-                     const std::vector<Part>& parts, Slots<V>& slots) {
+  int32_t accumulate(uint64_t begin, const Recycled<uint32_t>& entries, const std::vector<std::vector<uint32_t>>& first,
+                     const std::vector<Part>& parts, char* buckets) {
     std::vector<Run> whole;  // one for each bucket that holds a point
     for (const Part& p : parts)
       for (uint64_t w = 0; w < p.count; w++) {
         const std::vector<uint32_t>& start = first[p.first + w - begin];
         for (uint32_t b = 0; b < p.buckets; b++) {
-          const uint32_t slot = p.base + b * p.count + w, length = start[b + 1] - start[b];
+          const uint32_t row = p.base + b * p.count + w, length = start[b + 1] - start[b];
           if (length == 0)
-            slots.clear(slot);
+            clear(buckets, row, 1);
           else
-            whole.push_back({uint32_t((p.first + w - begin) * n_ + start[b]), length, slot});
+            whole.push_back({uint32_t((p.first + w - begin) * n_ + start[b]), length, row});
         }
       }
     const uint32_t* source = entries.data();
     const char* table = V::kConverts ? table_.data() : bases_;
-    Buffer<char> partial;
-    Buffer<uint32_t> numbers;
+    Recycled<char> partial;
+    Recycled<uint32_t> numbers;
     while (!whole.empty()) {
       std::vector<Run> cut, runs = cut_runs(whole, cut);
       uint64_t rows = 0;
       for (const Run& r : cut) rows += r.length;
-      Buffer<char> next(rows * V::kRowBytes);
-      int32_t status = add_runs(runs, source, table, slots, next.data());
+      Recycled<char> next(rows * V::kRowBytes);
+      int32_t status = add_runs(runs, source, table, buckets, next.data());
       if (status != CZK_OK) return status;
-      numbers = Buffer<uint32_t>(rows);
+      numbers = Recycled<uint32_t>(rows);
       for (uint64_t i = 0; i < rows; i++) numbers[i] = uint32_t(i << 1);
       source = numbers.data();
       partial = std::move(next);
@@ -169,55 +175,51 @@ class Pippenger {
     return CZK_OK;
   }
 
-  // Cuts `whole` into runs of at most so many points that enough lanes are busy, longest first. cut: for each bucket
-  // with several runs, where its partial sums will lie.
+  // Cuts `whole` into runs of at most so many points that enough lanes are busy. cut: for each bucket with several runs,
+  // where its partial sums will lie.
   std::vector<Run> cut_runs(const std::vector<Run>& whole, std::vector<Run>& cut) const {
     uint64_t points = 0;
     for (const Run& r : whole) points += r.length;
-    const uint64_t lanes = uint64_t(threads_) * Accumulator<V>::kRuns;
+    const uint64_t lanes = threads_ * Accumulator<V>::kRuns;
     const uint32_t longest = uint32_t(std::min<uint64_t>(256, std::max<uint64_t>(4, points / (2 * lanes))));
-    std::vector<uint32_t> place(longest + 2, 0);  // counting sort by falling length
-    auto each = [&](auto&& use) {
-      uint32_t row = 0;
-      for (const Run& r : whole) {
-        const uint32_t pieces = (r.length + longest - 1) / longest;
-        for (uint32_t i = 0, from = r.begin; i < pieces; i++) {
-          const uint32_t length = r.length / pieces + (i < r.length % pieces);
-          use(Run{from, length, pieces == 1 ? r.target : kPartial + row + i}, r, pieces, i, row);
-          from += length;
-        }
-        if (pieces > 1) row += pieces;
+    std::vector<Run> runs;
+    runs.reserve(whole.size() + points / longest);
+    uint32_t row = 0;
+    for (const Run& r : whole) {
+      if (r.length <= longest) {
+        runs.push_back(r);
+        continue;
       }
-    };
-    each([&](const Run& run, const Run& r, uint32_t pieces, uint32_t i, uint32_t row) {
-      place[longest - run.length + 1]++;
-      if (pieces > 1 && i == 0) cut.push_back({row, pieces, r.target});
-    });
-    for (uint32_t i = 1; i <= longest; i++) place[i] += place[i - 1];
-    std::vector<Run> runs(place[longest]);
-    each([&](const Run& run, const Run&, uint32_t, uint32_t, uint32_t) { runs[place[longest - run.length]++] = run; });
+      const uint32_t pieces = (r.length + longest - 1) / longest;
+      cut.push_back({row, pieces, r.target});
+      for (uint32_t i = 0, from = r.begin; i < pieces; i++) {
+        const uint32_t length = r.length / pieces + (i < r.length % pieces);
+        runs.push_back({from, length, kPartial + row++});
+        from += length;
+      }
+    }
     return runs;
   }
 
-  int32_t add_runs(const std::vector<Run>& runs, const uint32_t* source, const char* table, Slots<V>& slots,
+  int32_t add_runs(const std::vector<Run>& runs, const uint32_t* source, const char* table, char* buckets,
                    char* partial) {
     // Full batches, or as many equal ones as there are threads; whole vectors.
     const uint64_t n = runs.size();
     uint64_t batch = std::min<uint64_t>(Accumulator<V>::kRuns, (n + threads_ - 1) / threads_);
     batch = (batch + L - 1) / L * L;
-    std::vector<Accumulator<V>> workers(std::min<uint64_t>(uint64_t(threads_), (n + batch - 1) / batch));
-    return parallel_ranges(n, batch, threads_, cancel_, [&](uint64_t from, uint64_t to, int32_t worker) {
-      return workers[worker].add(&runs[from], uint32_t(to - from), source, table, slots, partial, cancel_);
+    std::vector<Accumulator<V>> workers(std::min<uint64_t>(threads_, (n + batch - 1) / batch));
+    return team_.run_ranges(n, batch, [&](uint64_t from, uint64_t to, int32_t worker) {
+      return workers[worker].add(&runs[from], uint32_t(to - from), source, table, buckets, partial, cancel_);
     });
   }
 
-  int32_t reduce(const std::vector<Part>& parts, Slots<V>& slots) {
+  int32_t reduce(const std::vector<Part>& parts, const char* buckets) {
     std::vector<std::vector<Affine<F>>> found(parts.size());
-    std::vector<Reducer<V>> workers(std::min<uint64_t>(uint64_t(threads_), parts.size()));
-    int32_t status = parallel_for(parts.size(), threads_, cancel_, [&](uint64_t i, int32_t worker) -> int32_t {
+    std::vector<Reducer<V>> workers(std::min<uint64_t>(threads_, parts.size()));
+    int32_t status = team_.run(parts.size(), [&](uint64_t i, int32_t worker) -> int32_t {
       const Part& p = parts[i];
       Reducer<V>& reducer = workers[worker];
-      int32_t result = reducer.reduce(slots, p.base, uint32_t(p.count), p.buckets, cancel_);
+      int32_t result = reducer.reduce(buckets + p.base * V::kRowBytes, uint32_t(p.count), p.buckets, cancel_);
       if (result != CZK_OK) return result;
       for (uint32_t piece = 0; piece < windows_[p.first].width; piece++)
         for (uint32_t w = 0; w < p.count; w++) found[i].push_back(V::to_affine(reducer.piece(piece)[w / L], w % L));
@@ -237,13 +239,14 @@ class Pippenger {
   const char* bases_;
   const void* given_;
   uint64_t n_;
-  int32_t threads_;
+  uint64_t threads_;
+  Team& team_;
   CzkCancel cancel_;
   Scalars<typename G::Fr> scalars_;
   std::vector<typename Scalars<typename G::Fr>::Range> ranges_;
   Lengths lengths_;
   std::vector<Window> windows_;
-  Buffer<char> table_;  // converted bases
+  Recycled<char> table_;  // converted bases
   std::vector<std::vector<Affine<F>>> points_;  // by bit of weight
 };
 
@@ -252,11 +255,12 @@ int32_t msm_of(const void* bases, const void* scalars, uint64_t n, int32_t threa
   using F = typename G::F;
   constexpr uint64_t kBlock = uint64_t(1) << 20;  // bounds the memory
   if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
+  Team team(threads, cancel);
   typename G::Accumulator total = G::Accumulator::infinity();
   for (uint64_t begin = 0; begin < n; begin += kBlock) {
     typename G::Accumulator sum;
     Pippenger<G> block(at(bases, begin, G::kPointBytes), at(scalars, begin, G::Fr::kBytes), std::min(kBlock, n - begin),
-                       threads, cancel);
+                       team, cancel);
     int32_t status = block.run(&sum);
     if (status != CZK_OK) return status;
     total.add(sum);

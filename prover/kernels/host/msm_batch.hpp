@@ -27,9 +27,10 @@ class BatchAdder {
   BatchAdder() : denominator_(kGroups), y_(kGroups), prefix_(kGroups), norm_(kNormIsOwn ? kGroups : 0) {}
 
   // accumulator(g) += the points that operand(g, q) puts into q, in the lanes whose mask it returns, for
-  // g < groups <= kGroups. The accumulators must be distinct.
-  template <class Accumulator, class Operand>
-  void add(uint32_t groups, Accumulator&& accumulator, Operand&& operand) {
+  // g < groups <= kGroups. The accumulators must be distinct. meanwhile(g) is called in the second pass, which leaves
+  // the memory idle.
+  template <class Accumulator, class Operand, class Meanwhile>
+  void add(uint32_t groups, Accumulator&& accumulator, Operand&& operand, Meanwhile&& meanwhile) {
     exceptions_.clear();
     Norm product = Norm::one();
     for (uint32_t g = 0; g < groups; g++) {
@@ -48,13 +49,15 @@ class BatchAdder {
     }
     Norm inverse = product.inverse();
     for (uint32_t g = groups; g-- > 0;) {
+      meanwhile(g);
       Lanes<V>& a = accumulator(g);
       const V d = denominator_[g];
-      const Norm inverse_norm = inverse * prefix_[g];
+      Norm factor;
       if constexpr (kNormIsOwn)
-        inverse = inverse * norm_[g];
+        factor = norm_[g];
       else
-        inverse = inverse * d.norm();
+        factor = d.norm();
+      const Norm inverse_norm = Norm::peel(inverse, prefix_[g], factor);
       if (__builtin_expect(!exceptions_.empty() && exceptions_.back().group == g, 0)) {
         finish(exceptions_.back(), a, d, inverse_norm);
         exceptions_.pop_back();
@@ -94,8 +97,8 @@ class BatchAdder {
     a = {x3, y3};
   }
 
-  Buffer<V> denominator_, y_;
-  Buffer<Norm> prefix_, norm_;
+  Recycled<V> denominator_, y_;
+  Recycled<Norm> prefix_, norm_;
   std::vector<Exception> exceptions_;
 };
 

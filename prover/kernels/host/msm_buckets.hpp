@@ -6,32 +6,29 @@
 CZK_BEGIN
 namespace msm {
 
-// A sum to take: entries [begin, begin + length), whose result goes to bucket slot `target`, or, with kPartial set, to
-// row target - kPartial of the partial sums.
+// A sum to take: entries [begin, begin + length), whose result goes to row `target` of the buckets, or, with kPartial
+// set, to row target - kPartial of the partial sums.
 struct Run {
   uint32_t begin, length, target;
 };
 constexpr uint32_t kPartial = uint32_t(1) << 31;
 
-// Bucket sums as vectors of points, slot s in lane s % kLanes of vector s / kLanes.
-template <class V>
-struct Slots {
-  Buffer<Lanes<V>> vectors;
-  void clear(uint32_t slot) { V::clear_lane(vectors[slot / V::kLanes], slot % V::kLanes); }
-};
-
 // Adds up every run, one lane each: all runs take their next point in the same batch, so no two additions of a batch
-// meet in one sum, whatever the scalars are. Runs must come longest first.
+// meet in one sum, whatever the scalars are. The longest runs lie in the first lanes, so that few lanes idle at the end.
 template <class V>
 class Accumulator {
+  static constexpr uint32_t L = V::kLanes;
+
  public:
   Accumulator() : sum_(BatchAdder<V>::kGroups) {}
-  static constexpr uint32_t kRuns = BatchAdder<V>::kGroups * V::kLanes;
+  static constexpr uint32_t kRuns = BatchAdder<V>::kGroups * L;
 
-  int32_t add(const Run* runs, uint32_t count, const uint32_t* entries, const char* table, Slots<V>& slots,
+  // The sums of count <= kRuns runs, to rows of `buckets` or `partial`.
+  int32_t add(const Run* given, uint32_t count, const uint32_t* entries, const char* table, char* buckets,
               char* partial, CzkCancel cancel) {
-    constexpr uint32_t L = V::kLanes;
-    load_first(runs, count, entries, table);
+    sort(given, count);
+    load_first(count, entries, table);
+    const Run* runs = runs_.data();
     uint32_t live = count;
     for (uint32_t step = 1;; step++) {
       while (live > 0 && runs[live - 1].length <= step) live--;
@@ -41,51 +38,83 @@ class Accumulator {
       adder_.add(
           groups, [&](uint32_t g) -> Lanes<V>& { return sum_[g]; },
           [&](uint32_t g, Lanes<V>& q) {
-            if (g + kAhead < groups) prefetch(runs + (g + kAhead) * L, live - (g + kAhead) * L, step, entries, table);
-            uint32_t entry[L];
-            const Run* run = runs + g * L;
             const uint32_t lanes = g + 1 < groups ? L : last;
-            for (uint32_t l = 0; l < L; l++) entry[l] = entries[run[l < lanes ? l : 0].begin + step];
-            V::gather(table, entry, q);
+            take(runs + g * L, lanes, step, entries, table, q);
             return lanes == L ? V::kAll : (typename V::Mask(1) << lanes) - 1;
-          });
+          },
+          [&](uint32_t g) { prefetch(runs + g * L, std::min(L, live - g * L), step + 1, entries, table); });
     }
-    for (uint32_t i = 0; i < count; i++) {
-      const uint32_t target = runs[i].target;
-      if (target & kPartial)
-        V::store_row(sum_[i / L], i % L, partial + uint64_t(target - kPartial) * V::kRowBytes);
-      else
-        V::copy_lane(sum_[i / L], i % L, slots.vectors[target / L], target % L);
-    }
+    store(count, buckets, partial);
     return CZK_OK;
   }
 
  private:
-  static constexpr uint32_t kAhead = 4;
-
-  static CZK_FN void prefetch(const Run* run, uint32_t runs, uint32_t step, const uint32_t* entries,
-                              const char* table) {
-    for (uint32_t l = 0; l < std::min<uint32_t>(runs, V::kLanes); l++)
-      V::prefetch(table, entries[run[l].begin + step] >> 1);
+  static CZK_FN void take(const Run* run, uint32_t lanes, uint32_t step, const uint32_t* entries, const char* table,
+                          Lanes<V>& q) {
+    uint32_t entry[L];
+    for (uint32_t l = 0; l < L; l++) entry[l] = entries[run[l < lanes ? l : 0].begin + step];
+    V::gather(table, entry, q);
   }
 
-  void load_first(const Run* runs, uint32_t count, const uint32_t* entries, const char* table) {
-    constexpr uint32_t L = V::kLanes;
+  // The points of a coming step.
+  static CZK_FN void prefetch(const Run* run, uint32_t lanes, uint32_t step, const uint32_t* entries,
+                              const char* table) {
+    for (uint32_t l = 0; l < lanes; l++)
+      if (run[l].length > step)
+        V::template prefetch<0>(table + uint64_t(entries[run[l].begin + step] >> 1) * V::kRowBytes);
+  }
+
+  void load_first(uint32_t count, const uint32_t* entries, const char* table) {
+    constexpr uint32_t kAhead = 4;
+    const Run* runs = runs_.data();
     for (uint32_t g = 0; g * L < count; g++) {
-      if ((g + kAhead) * L < count) prefetch(runs + (g + kAhead) * L, count - (g + kAhead) * L, 0, entries, table);
-      uint32_t entry[L];
-      for (uint32_t l = 0; l < L; l++) entry[l] = entries[runs[std::min(g * L + l, count - 1)].begin];
-      V::gather(table, entry, sum_[g]);
+      const uint32_t ahead = (g + kAhead) * L;
+      if (ahead < count) prefetch(runs + ahead, std::min(L, count - ahead), 0, entries, table);
+      const uint32_t lanes = std::min(L, count - g * L);
+      take(runs + g * L, lanes, 0, entries, table, sum_[g]);
       sum_[g].y = sum_[g].y.normalised();
+      prefetch(runs + g * L, lanes, 1, entries, table);
     }
   }
 
-  Buffer<Lanes<V>> sum_;
+  // Longest first, by counting.
+  void sort(const Run* given, uint32_t count) {
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < count; i++) longest = std::max(longest, given[i].length);
+    place_.assign(longest + 1, 0);
+    for (uint32_t i = 0; i < count; i++) place_[longest - given[i].length + 1]++;
+    for (uint32_t i = 1; i <= longest; i++) place_[i] += place_[i - 1];
+    runs_.resize(count);
+    for (uint32_t i = 0; i < count; i++) runs_[place_[longest - given[i].length]++] = given[i];
+  }
+
+  void store(uint32_t count, char* buckets, char* partial) const {
+    constexpr uint32_t kAhead = 2 * L;
+    char surplus[V::kRowBytes];
+    auto row = [&](uint32_t i) {
+      const uint32_t target = runs_[i].target;
+      return target & kPartial ? partial + uint64_t(target - kPartial) * V::kRowBytes
+                               : buckets + uint64_t(target) * V::kRowBytes;
+    };
+    for (uint32_t g = 0; g * L < count; g++) {
+      char* rows[L];
+      for (uint32_t l = 0; l < L; l++) {
+        const uint32_t i = g * L + l;
+        rows[l] = i < count ? row(i) : surplus;
+        if (i + kAhead < count) V::template prefetch<1>(row(i + kAhead));
+      }
+      V::store_rows(sum_[g], rows);
+    }
+  }
+
+  std::vector<Run> runs_;
+  std::vector<uint32_t> place_;
+  Recycled<Lanes<V>> sum_;
   BatchAdder<V> adder_;
 };
 
-// Turns the buckets of windows of one size into one point for every bit of weight. Bucket b of the group's window w
-// lies in slot base + b*windows + w.
+// Turns the buckets of windows of one size into one point for every bit of weight. Bucket b of window w is row
+// b*windows + w.
 //
 // Halving from the top: with buckets B[0..2h) of weights b + 1, add the upper half onto the lower one and keep the sum X
 // of the upper half: sum (b+1) B[b] = sum over b < h of (b+1) (B[b] + B[b+h]) + h*X. Every X is summed by halving as
@@ -93,11 +122,19 @@ class Accumulator {
 // in all, and all lanes of a vector at work until the last rounds.
 template <class V>
 class Reducer {
+  static constexpr uint32_t L = V::kLanes;
+
  public:
   // On return piece(0) holds each window's sum of all buckets, piece(1 + r) the one of weight buckets/2^(r+1).
-  int32_t reduce(Slots<V>& slots, uint64_t base, uint32_t windows, uint32_t buckets, CzkCancel cancel) {
-    constexpr uint32_t L = V::kLanes;
-    pieces_.assign(1, &slots.vectors[base / L]);
+  int32_t reduce(const char* rows, uint32_t windows, uint32_t buckets, CzkCancel cancel) {
+    const uint64_t need = padded(windows, buckets) / L;
+    if (points_.size() < need) points_ = Recycled<Lanes<V>>(need);
+    for (uint64_t v = 0; v < need; v++) {
+      const char* row[L];
+      for (uint32_t l = 0; l < L; l++) row[l] = rows + (v * L + l) * V::kRowBytes;
+      V::load_rows(row, points_[v]);
+    }
+    pieces_.assign(1, points_.data());
     spill_.clear();
     for (uint32_t half = buckets / 2; half > 0; half /= 2) {
       const uint32_t points = half * windows, vectors = (points + L - 1) / L;
@@ -118,17 +155,16 @@ class Reducer {
             [&](uint32_t g, Lanes<V>& q) {
               q = *pair[g].high;
               return V::kAll;
-            });
+            },
+            [](uint32_t) {});
       }
     }
     return CZK_OK;
   }
   const Lanes<V>* piece(uint32_t i) const { return pieces_[i]; }
 
-  // Slots that a group takes: whole vectors.
-  static uint64_t slots(uint32_t windows, uint32_t buckets) {
-    return (uint64_t(windows) * buckets + V::kLanes - 1) / V::kLanes * V::kLanes;
-  }
+  // Rows that the buckets take up: whole vectors, those past the last bucket must hold infinity.
+  static uint64_t padded(uint32_t windows, uint32_t buckets) { return (uint64_t(windows) * buckets + L - 1) / L * L; }
 
  private:
   struct Pair {
@@ -137,7 +173,6 @@ class Reducer {
 
   // The upper half starts inside a vector: moves it to vectors of its own. Lanes past the end become infinity.
   Lanes<V>* realign(Lanes<V>* low, uint32_t points) {
-    constexpr uint32_t L = V::kLanes;
     const uint32_t vectors = (points + L - 1) / L;
     spill_.emplace_back(vectors);
     Lanes<V>* high = spill_.back().data();
@@ -149,9 +184,10 @@ class Reducer {
     return high;
   }
 
+  Recycled<Lanes<V>> points_;
   std::vector<Lanes<V>*> pieces_;
   std::vector<Pair> pairs_;
-  std::vector<Buffer<Lanes<V>>> spill_;
+  std::vector<Recycled<Lanes<V>>> spill_;
   BatchAdder<V> adder_;
 };
 

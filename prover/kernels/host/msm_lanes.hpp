@@ -9,7 +9,7 @@
 //   quotient(a, d, 1/norm(d)): a/d
 //   next_x(slope, x1, x2 - x1), next_y(slope, x1, x3, y1): the sum's coordinates
 //   doubled(), tripled_square(): 2y and 3x^2, operands of products
-//   Row: a point in memory, gathered from a table by number
+//   rows: points in memory, kRowBytes each, infinity all zero bytes
 #pragma once
 #include "msm_windows.hpp"
 
@@ -44,6 +44,12 @@ struct HostLane {
     Base v;
     static CZK_FN Norm one() { return {Base::one()}; }
     friend CZK_FN Norm operator*(const Norm& a, const Norm& b) { return {a.v * b.v}; }
+    // One step back through the prefix products: inverse becomes that of one factor fewer; returns the factor's own.
+    static CZK_FN Norm peel(Norm& inverse, const Norm& prefix, const Norm& factor) {
+      const Norm own = inverse * prefix;
+      inverse = inverse * factor;
+      return own;
+    }
     Norm inverse() const { return {v.inverse()}; }
   };
 
@@ -85,17 +91,21 @@ struct HostLane {
   static constexpr uint64_t kRowBytes = 2 * element_bytes<F>();
   // Rows are points of the interface: the caller's bases are read where they lie.
   static constexpr bool kConverts = false;
-  static CZK_FN void prefetch(const char* table, uint32_t number) {
-    const char* row = table + number * kRowBytes;
-    __builtin_prefetch(row);
-    __builtin_prefetch(row + kRowBytes - 1);
+  template <int write>
+  static CZK_FN void prefetch(const char* row) {
+    for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte, write);
+    __builtin_prefetch(row + kRowBytes - 1, write);
   }
   // entry: 2*number + sign.
   static CZK_FN void gather(const char* table, const uint32_t* entry, Lanes<HostLane>& p) {
     Affine<F> q = load_point<F>(table + uint64_t(entry[0] >> 1) * kRowBytes);
     p = {{q.x}, {entry[0] & 1 ? q.y.neg() : q.y}};
   }
-  static CZK_FN void store_row(const Lanes<HostLane>& p, int, char* row) { store_point<F>({p.x.v, p.y.v}, row); }
+  static CZK_FN void load_rows(const char* const* row, Lanes<HostLane>& p) {
+    const Affine<F> q = load_point<F>(row[0]);
+    p = {{q.x}, {q.y}};
+  }
+  static CZK_FN void store_rows(const Lanes<HostLane>& p, char* const* row) { store_point<F>({p.x.v, p.y.v}, row[0]); }
   static CZK_FN void copy_lane(const Lanes<HostLane>& from, int, Lanes<HostLane>& to, int) { to = from; }
   static CZK_FN void clear_lane(Lanes<HostLane>& p, int) { p = {zero(), zero()}; }
   static Affine<F> to_affine(const Lanes<HostLane>& p, int) { return {p.x.v, p.y.v}; }

@@ -167,6 +167,19 @@ struct IfmaLanes {
     std::conditional_t<kGroup == 1, Pair, Single> f;
     static CZK_FN Norm one() { return {decltype(f)::one()}; }
     friend CZK_FN Norm operator*(const Norm& a, const Norm& b) { return {a.f * b.f}; }
+    // One step back through the prefix products: inverse becomes that of one factor fewer; returns the factor's own.
+    static CZK_FN Norm peel(Norm& inverse, const Norm& prefix, const Norm& factor) {
+      if constexpr (kGroup == 1) {
+        const Norm own = inverse * prefix;
+        inverse = inverse * factor;
+        return own;
+      } else {
+        const typename Pair::Factor x[1] = {{{inverse.f.v[0], inverse.f.v[0]}}}, y[1] = {{{prefix.f.v[0], factor.f.v[0]}}};
+        const Pair both = Pair::template sum_of_products_raw<1>(x, y).normalised();
+        inverse.f = both.group(1);
+        return {both.group(0)};
+      }
+    }
     Norm inverse() const {
       if constexpr (kGroup == 1) {
         const Single a = f.group(0), b = f.group(1), i = inverse_of_lanes<P>(a * b);
@@ -233,17 +246,16 @@ struct IfmaLanes {
   static constexpr int kRowWords = 2 * kGroup * N;
   static constexpr uint64_t kRowBytes = 8 * kRowWords;
 
-  static CZK_FN void prefetch(const char* table, uint32_t number) {
-    const char* row = table + uint64_t(number) * kRowBytes;
-    CZK_UNROLL for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte);
-    if constexpr (kRowBytes % 64 != 0) __builtin_prefetch(row + kRowBytes - 1);
+  template <int write>
+  static CZK_FN void prefetch(const char* row) {
+    CZK_UNROLL for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte, write);
+    if constexpr (kRowBytes % 64 != 0) __builtin_prefetch(row + kRowBytes - 1, write);
   }
-  // y is left with signed limbs, to be normalised or subtracted from.
-  static CZK_FN void gather(const char* table, const uint32_t* entry, Points& p) {
+  static CZK_FN void load_rows(const char* const* rows, Points& p) {
     Vec column[kRowWords];
     CZK_UNROLL for (int w = 0; w < kLanes / 8; w++) {
       const char* row[8];
-      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = table + uint64_t(entry[8 * w + l] >> 1) * kRowBytes;
+      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = rows[8 * w + l];
       gather_rows<kRowWords>(row, column);
       CZK_UNROLL for (int i = 0; i < N; i++) {
         if constexpr (kGroup == 1) {
@@ -254,8 +266,16 @@ struct IfmaLanes {
         }
       }
     }
+  }
+  // entry: 2*number + sign, one a lane. y is left with signed limbs, to be normalised or subtracted from.
+  static CZK_FN void gather(const char* table, const uint32_t* entry, Points& p) {
+    const char* rows[kLanes];
     Mask sign = 0;
-    CZK_UNROLL for (int l = 0; l < kLanes; l++) sign |= (entry[l] & 1) << l;
+    CZK_UNROLL for (int l = 0; l < kLanes; l++) {
+      rows[l] = table + uint64_t(entry[l] >> 1) * kRowBytes;
+      sign |= (entry[l] & 1) << l;
+    }
+    load_rows(rows, p);
     sign = widen(sign);
     CZK_UNROLL for (int w = 0; w < 2; w++)
       CZK_UNROLL for (int i = 0; i < N; i++)
@@ -284,15 +304,20 @@ struct IfmaLanes {
     }
   }
 
-  static void store_row(const Points& p, int l, char* row) {
-    auto put = [&](const Pair& x, int lane) {
-      const auto limbs = x.lane(lane);
-      std::memcpy(row, limbs.v, sizeof limbs.v);
-      row += sizeof limbs.v;
-    };
-    for (const IfmaLanes* c : {&p.x, &p.y}) {
-      put(c->f, l);
-      if constexpr (kGroup == 2) put(c->f, l + 8);
+  static CZK_FN void store_rows(const Points& p, char* const* rows) {
+    Vec column[kRowWords];
+    CZK_UNROLL for (int w = 0; w < kLanes / 8; w++) {
+      CZK_UNROLL for (int i = 0; i < N; i++) {
+        if constexpr (kGroup == 1) {
+          column[i] = p.x.f.v[w][i], column[N + i] = p.y.f.v[w][i];
+        } else {
+          column[i] = p.x.f.v[0][i], column[N + i] = p.x.f.v[1][i];
+          column[2 * N + i] = p.y.f.v[0][i], column[3 * N + i] = p.y.f.v[1][i];
+        }
+      }
+      char* row[8];
+      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = rows[8 * w + l];
+      scatter_rows<kRowWords>(column, row);
     }
   }
   static void copy_lane(const Points& from, int l, Points& to, int m) {

@@ -2,7 +2,7 @@
 #pragma once
 #include <cmath>
 
-#include "variant.hpp"
+#include "recycled.hpp"
 
 CZK_BEGIN
 namespace msm {
@@ -53,8 +53,8 @@ inline std::vector<Window> cut_windows(uint32_t bits, uint32_t count) {
   return windows;
 }
 
-// The cheapest cut. Each window costs an addition for every non-zero digit, two for every bucket (msm_reduce.hpp), and
-// its share of inversions: a batch of additions needs one, and as many batches follow each other as the fullest bucket
+// The cheapest cut. Each window costs an addition for every non-zero digit, two and some copying for every bucket
+// (msm_buckets.hpp), and its share of inversions: a batch of additions needs one, and as many batches follow each other as the fullest bucket
 // has points, then two for every halving of the buckets.
 inline std::vector<Window> choose_windows(const Lengths& lengths, const Costs& costs) {
   constexpr uint32_t kWidest = 18;
@@ -76,7 +76,7 @@ inline std::vector<Window> choose_windows(const Lengths& lengths, const Costs& c
     }
     double lanes = std::min(buckets, additions), load = additions / std::max(1.0, lanes);
     double batches = std::ceil(lanes / costs.batch_lanes) * (load + 2 * std::sqrt(load)) + (bits + 1.0) / count;
-    double cost = additions + 2 * buckets + costs.digit * n * count + costs.inversion * batches;
+    double cost = additions + 2.5 * buckets + costs.digit * n * count + costs.inversion * batches;
     if (best_count == 0 || cost < best) best = cost, best_count = count;
     if (cost > 1.5 * best) break;
   }
@@ -94,7 +94,7 @@ class Scalars {
   };
 
   explicit Scalars(uint64_t n) : entry_(n) {
-    for (auto& limb : limb_) limb = Buffer<uint64_t>(n);
+    for (auto& limb : limb_) limb = Recycled<uint64_t>(n);
   }
 
   // Takes scalars [begin, end) of the interface to the slots from `begin` on; infinite(i) says whether base i is.
@@ -177,8 +177,8 @@ class Scalars {
   }
 
  private:
-  Buffer<uint64_t> limb_[4];
-  Buffer<uint32_t> entry_;
+  Recycled<uint64_t> limb_[4];
+  Recycled<uint32_t> entry_;
 };
 
 }  // namespace msm

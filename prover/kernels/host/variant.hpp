@@ -169,27 +169,27 @@ CZK_FN bool cancelled(CzkCancel cancel) { return cancel && *cancel; }
 
 // --- threads --------------------------------------------------------------------------------------------------------
 
-// Calls fn(task, worker) for each task in [0, tasks), at most `threads` at a time, the caller among them; worker in
-// [0, threads) names the thread, for scratch memory. fn returns nothing or a status; the first status that is not CZK_OK
-// stops the rest and is returned, as is CZK_CANCELLED. The flag is read before each task: keep tasks to milliseconds.
-// Where the system gives fewer threads, fewer run.
+// Tasks [0, count), taken one after the other by whichever threads call work(). fn(task, worker) returns nothing or a
+// status; the first status that is not CZK_OK stops the rest, as does the flag, which is read before each task: keep
+// tasks to milliseconds.
 template <class Fn>
-int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn) {
-  std::atomic<uint64_t> next{0};
-  std::atomic<int32_t> status{CZK_OK};
-  auto work = [&](int32_t worker) {
-    while (status.load(std::memory_order_relaxed) == CZK_OK) {
-      uint64_t task = next.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks) return;
+class Tasks {
+ public:
+  Tasks(uint64_t count, CzkCancel cancel, Fn& fn) : count_(count), cancel_(cancel), fn_(fn) {}
+
+  void work(int32_t worker) {
+    while (status_.load(std::memory_order_relaxed) == CZK_OK) {
+      uint64_t task = next_.fetch_add(1, std::memory_order_relaxed);
+      if (task >= count_) return;
       int32_t result = CZK_OK;
-      if (cancelled(cancel)) {
+      if (cancelled(cancel_)) {
         result = CZK_CANCELLED;
       } else {
         try {
-          if constexpr (std::is_void_v<decltype(fn(task, worker))>)
-            fn(task, worker);
+          if constexpr (std::is_void_v<decltype(fn_(task, worker))>)
+            fn_(task, worker);
           else
-            result = fn(task, worker);
+            result = fn_(task, worker);
         } catch (const std::bad_alloc&) {
           result = CZK_NO_MEMORY;
         } catch (const std::exception&) {
@@ -198,31 +198,50 @@ int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn)
       }
       if (result != CZK_OK) {
         int32_t expected = CZK_OK;
-        status.compare_exchange_strong(expected, result);
+        status_.compare_exchange_strong(expected, result);
       }
     }
-  };
+  }
+
+  // After all threads have returned from work(); sets the error text.
+  int32_t outcome() const {
+    switch (status_.load()) {
+      case CZK_OK: return CZK_OK;
+      case CZK_CANCELLED: return fail(CZK_CANCELLED, "cancelled");
+      case CZK_NO_MEMORY: return fail(CZK_NO_MEMORY, "out of memory");
+      default: return status_.load();
+    }
+  }
+
+ private:
+  const uint64_t count_;
+  const CzkCancel cancel_;
+  Fn& fn_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<int32_t> status_{CZK_OK};
+};
+
+// Calls fn(task, worker) for each task in [0, tasks), at most `threads` at a time, the caller among them; worker in
+// [0, threads) names the thread, for scratch memory. Where the system gives fewer threads, fewer run.
+template <class Fn>
+int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn) {
   if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
+  Tasks<std::remove_reference_t<Fn>> queue(tasks, cancel, fn);
   uint64_t helpers = std::min<uint64_t>(uint64_t(threads), tasks);
   std::vector<std::thread> pool;
   if (helpers > 1) {
     pool.reserve(helpers - 1);
     for (uint64_t i = 1; i < helpers; i++) {
       try {
-        pool.emplace_back(work, int32_t(i));
+        pool.emplace_back([&queue, i] { queue.work(int32_t(i)); });
       } catch (const std::system_error&) {
         break;
       }
     }
   }
-  work(0);
+  queue.work(0);
   for (auto& t : pool) t.join();
-  switch (status.load()) {
-    case CZK_OK: return CZK_OK;
-    case CZK_CANCELLED: return fail(CZK_CANCELLED, "cancelled");
-    case CZK_NO_MEMORY: return fail(CZK_NO_MEMORY, "out of memory");
-    default: return status.load();
-  }
+  return queue.outcome();
 }
 
 // parallel_for over [0, n) cut into ranges of at most `chunk`: fn(begin, end, worker).
