@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 
 TYPE_CHECKING = False
@@ -44,6 +45,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def device_threads(args: argparse.Namespace) -> int:
+    """Processor threads of a command that has the machine to itself: every core, or what ``gpu_threads`` says.
+
+    Raises:
+        KnobError: if an assignment cannot be used.
+    """
+    from prover.device.host import cores
+
+    if not args.knobs and "CUZK_TOP_GPU_THREADS" not in os.environ:
+        return cores()
+    from prover.pipeline.knobs import load_knobs
+
+    return load_knobs(environment=os.environ, assignments=args.knobs).integer("gpu_threads") or cores()
+
+
 class _Job:
     """The command's work, and where its time went."""
 
@@ -60,8 +76,9 @@ class _Job:
         from prover.formats.atomic import write_files
         from prover.formats.proof_json import proof_json, public_json
 
-        device = open_device(self._args.device)
-        key, witness = self._load(cancel)
+        threads = device_threads(self._args)
+        device = open_device(self._args.device, threads)
+        key, witness = self._load(threads, cancel)
         pending = self._prove(key, witness, device, cancel)
         public = witness.public_inputs(key.n_public)
         proof = self._finish(pending, public)
@@ -77,8 +94,7 @@ class _Job:
             "verified": True,
         }
 
-    def _load(self, cancel: CancelToken) -> tuple[ProvingKey, Wtns]:
-        from prover.device.host import cores
+    def _load(self, threads: int, cancel: CancelToken) -> tuple[ProvingKey, Wtns]:
         from prover.formats.wtns import read_wtns
         from prover.formats.zkey import read_zkey
         from prover.groth16.checked_keys import check_key
@@ -89,7 +105,7 @@ class _Job:
         witness = read_wtns(self._args.wtns)
         check_fits(key, witness)
         self._progress("checking the key")
-        check_key(key, each=self._args.check_key, threads=cores(), cancel=cancel)
+        check_key(key, each=self._args.check_key, threads=threads, cancel=cancel)
         if self._args.r1cs:
             from prover.formats.r1cs import read_r1cs
             from prover.groth16.witness import check_satisfied
@@ -139,4 +155,4 @@ class _Job:
         self._mark = now
 
 
-__all__ = ["NOT_VALID", "configure", "run"]
+__all__ = ["NOT_VALID", "configure", "device_threads", "run"]

@@ -40,24 +40,28 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> dict[str, object]:
-    from prover.device.host import cores
+    from console.commands.prove import device_threads
     from prover.formats.atomic import AtomicFiles
     from prover.formats.proof_json import verification_key_json
     from prover.formats.r1cs import read_r1cs
     from prover.formats.zkey import write_zkey_to
+    from prover.groth16.checked_keys import CheckedKeys, DigestWriter
     from prover.groth16.keys import with_alphabeta
     from prover.groth16.setup import ConstraintSystem, setup
 
     began = time.monotonic()
+    threads = device_threads(args)
     progress("reading the circuit")
     r1cs = read_r1cs(args.r1cs)
     with AtomicFiles() as files:
         key_file = files.open(args.output)  # first, so that a place that cannot be written is known before the work
         vkey_file = files.open(args.vkey) if args.vkey else None
-        zkey = setup(ConstraintSystem.of_r1cs(r1cs), threads=cores(), progress=progress, cancel=cancel)
-        write_zkey_to(key_file, zkey)
+        zkey = setup(ConstraintSystem.of_r1cs(r1cs), threads=threads, progress=progress, cancel=cancel)
+        digest = DigestWriter(key_file)
+        write_zkey_to(digest, zkey)
         if vkey_file is not None:
             vkey_file.write(verification_key_json(with_alphabeta(zkey.verifying_key())))
+    CheckedKeys().add(digest.hexdigest())  # its points are multiples of the generators
     return {
         "schema": "cuzk-top/setup/1",
         "curve": r1cs.curve.snarkjs_name,

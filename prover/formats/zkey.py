@@ -24,7 +24,7 @@ from prover.native import ZKEY_ENTRY_BYTES, GroupId
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
+    from typing import Any
 
 MAGIC = b"zkey"
 VERSION = 1
@@ -180,8 +180,8 @@ def write_zkey(path: StrPath, key: Zkey) -> None:
         write_zkey_to(stream, key)
 
 
-def write_zkey_to(stream: BinaryIO, key: Zkey) -> None:
-    """Write a proving key's bytes to a stream.
+def write_zkey_to(stream: Any, key: Zkey) -> None:
+    """Write a proving key's bytes to a stream (anything with ``write``).
 
     Raises:
         ValueError: if a buffer's size does not follow from the counts, or the matrices lack the input rows.

@@ -13,6 +13,11 @@ from prover.formats.atomic import write_files
 from prover.formats.errors import WriteError
 from prover.groth16.keys import ProvingKey
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_DIGEST_BYTES = 32
 _CHECKED = b"cuzk-top: every point was found on its curve and in its subgroup (1)\n"
 
 
@@ -25,7 +30,24 @@ def cache_root() -> str:
 
 def digest(data: BufferLike) -> str:
     """BLAKE2b-256 in hexadecimal: a key file's identity."""
-    return blake2b(data, digest_size=32).hexdigest()
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class DigestWriter:
+    """A stream that learns the digest of what is written through it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hash = blake2b(digest_size=_DIGEST_BYTES)
+
+    def write(self, data: BufferLike, /) -> int:
+        """Write bytes."""
+        self._hash.update(data)
+        return self._stream.write(data)
+
+    def hexdigest(self) -> str:
+        """The digest so far, as :func:`digest` would give it."""
+        return self._hash.hexdigest()
 
 
 class CheckedKeys:
@@ -88,4 +110,4 @@ def check_key(
     remembered.add(identity[0])
 
 
-__all__ = ["CheckedKeys", "cache_root", "check_key", "digest"]
+__all__ = ["CheckedKeys", "DigestWriter", "cache_root", "check_key", "digest"]

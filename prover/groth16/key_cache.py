@@ -18,7 +18,7 @@ from prover.cancel import Cancelled, CancelToken
 from prover.formats.atomic import write_files
 from prover.formats.errors import FormatError, WriteError
 from prover.formats.zkey import Zkey, read_zkey, write_zkey
-from prover.groth16.checked_keys import cache_root, digest
+from prover.groth16.checked_keys import CheckedKeys, cache_root, digest
 
 Progress = Callable[[str, float | None], None]
 
@@ -31,7 +31,8 @@ class KeyCache:
     """Keys of built-in circuits, by the circuit's digest."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.directory = Path(root or cache_root()) / "keys"
+        self._root = Path(root or cache_root())
+        self.directory = self._root / "keys"
 
     def path(self, circuit_digest: str) -> Path:
         """Where the key of this circuit lies, if it was made."""
@@ -59,7 +60,7 @@ class KeyCache:
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
     ) -> Zkey:
-        """The cached key, or a new one, written to the cache before it is returned.
+        """The cached key, or a new one of our own setup, written to the cache before it is returned.
 
         Args:
             circuit_digest: names the circuit.
@@ -85,7 +86,9 @@ class KeyCache:
                 noted.unlink()
             write_zkey(path, zkey)
             written = read_zkey(path)
-            write_files({noted: digest(written.data).encode() + b"\n"})
+            identity = digest(written.data)
+            write_files({noted: identity.encode() + b"\n"})
+            CheckedKeys(self._root).add(identity)  # its points are multiples of the generators
             return written
 
     @contextlib.contextmanager

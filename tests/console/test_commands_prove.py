@@ -17,8 +17,10 @@ import pytest
 from console.cli import main
 from console.commands.prove import NOT_VALID
 from prover.curves import CURVES
+from prover.device.host import HostDevice
 from prover.formats.r1cs import write_r1cs
 from prover.formats.wtns import read_wtns, write_wtns
+from prover.groth16.keys import ProvingKey
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "snark"
 MIX = FIXTURES / "bn128" / "mix_8"
@@ -210,6 +212,43 @@ def test_own_setup_proves_and_verifies_and_warns(folder, capsys):
     assert main(["prove", "own.zkey", str(folder / "witness.wtns"), "--check-key"]) == 0
     assert main(["verify", "own.json", "public.json", "proof.json"]) == 0
     assert main(["verify", str(folder / "verification_key.json"), "public.json", "proof.json"]) == 1
+
+
+def test_a_key_of_our_own_setup_needs_no_further_check(monkeypatch):
+    assert main(["setup", str(MIX / "circuit.r1cs"), "-o", "own.zkey"]) == 0
+    monkeypatch.setattr(ProvingKey, "check_combined", lambda *_: pytest.fail("checked again"))
+    assert main(["prove", "own.zkey", str(MIX / "witness.wtns")]) == 0
+    with pytest.raises(pytest.fail.Exception, match="checked again"):
+        prove(MIX)
+
+
+def test_threads_come_from_the_knob(capsys, monkeypatch):
+    used = []
+    monkeypatch.setattr("prover.device.open_device", lambda spec, threads: used.append(threads) or HostDevice(threads))
+    assert prove(MIX, "--set", "gpu_threads=1") == 0
+    monkeypatch.setenv("CUZK_TOP_GPU_THREADS", "2")
+    assert prove(MIX) == 0
+    assert used == [1, 2]
+    capsys.readouterr()
+    line = refused(capsys, 2, "prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--set", "nonsense=1")
+    assert "nonsense" in line
+
+
+def test_killed_in_the_middle_nothing_is_left_after_the_next_run():
+    circuit, _ = model.sample(CURVES[0], random.Random(1), 1, 1, 4)
+    write_r1cs("c.r1cs", files.r1cs(model.Model(circuit.curve, 4, 1, circuit.constraints * (1 << 15))))
+    command = [sys.executable, "-m", "console.cli", "setup", "c.r1cs", "-o", "k.zkey"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while len(files_here()) == 1 and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert "k.zkey" not in files_here()
+    small, _ = model.sample(CURVES[0], random.Random(1), 3, 1, 8)
+    write_r1cs("s.r1cs", files.r1cs(small))
+    done = subprocess.run([*command[:-3], "s.r1cs", "-o", "k.zkey"], check=False, capture_output=True)
+    assert done.returncode == 0
+    assert files_here() == ["c.r1cs", "k.zkey", "s.r1cs"]
 
 
 def snarkjs():
