@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from console.interrupts import run_interruptibly
     from console.progress import ProgressLine
 
+    refuse_same_file("--proof", args.proof, "--public", args.public)
     with ProgressLine() as progress:
         job = _Job(args, progress)
         run_interruptibly(job.work)
@@ -43,6 +44,18 @@ def run(args: argparse.Namespace) -> int:
 
         print_json(job.report)
     return 0
+
+
+def refuse_same_file(first: str, path: str, second: str, other: str) -> None:
+    """Two outputs must go to two files.
+
+    Raises:
+        InputError: if they do not.
+    """
+    from prover.errors import InputError
+
+    if os.path.realpath(path) == os.path.realpath(other):
+        raise InputError(f"{first} and {second} name the same file", path, "give two names")
 
 
 def device_threads(args: argparse.Namespace) -> int:
@@ -155,4 +168,4 @@ class _Job:
         self._mark = now
 
 
-__all__ = ["NOT_VALID", "configure", "device_threads", "run"]
+__all__ = ["NOT_VALID", "configure", "device_threads", "refuse_same_file", "run"]

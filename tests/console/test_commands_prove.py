@@ -156,6 +156,11 @@ def test_a_key_of_another_circuit_of_the_same_shape_does_not_prove(capsys):
         (["prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--proof", "no/such/place.json"], "cannot write"),
         (["prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--public", "/proc/no.json"], "cannot write"),
         (["prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--device", "gpu"], "unknown device: gpu"),
+        (
+            ["prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--public", "./proof.json"],
+            "the same file: proof.json",
+        ),
+        (["setup", MIX / "circuit.r1cs", "-o", "k", "--vkey", "k"], "-o and --vkey name the same file"),
         (["verify", MIX / "public.json", MIX / "public.json", MIX / "proof.json"], "not a JSON object"),
         (["verify", MIX / "verification_key.json", MIX / "proof.json", MIX / "proof.json"], "not a list"),
         (["vkey", MIX / "circuit.r1cs", "-o", "v.json"], "not a zkey file"),
