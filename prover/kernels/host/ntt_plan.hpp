@@ -104,7 +104,8 @@ std::shared_ptr<const NttPlan<L>> ntt_plan(const NttRequest<typename L::Field>& 
     std::shared_ptr<const NttPlan<L>> plan;
   };
   static std::mutex mutex;
-  static std::vector<Kept> kept;  // the most recently used last
+  // The most recently used last. Never destroyed: threads may still transform while the process exits.
+  static auto& kept = *new std::vector<Kept>;
   {
     std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < kept.size(); i++)
