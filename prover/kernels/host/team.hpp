@@ -25,7 +25,7 @@ class Team {
 
   int32_t threads() const { return threads_; }
 
-  // As parallel_for.
+  // As parallel_for; worker is below the number of tasks as well.
   template <class Fn>
   int32_t run(uint64_t tasks, Fn&& fn) {
     Tasks<std::remove_reference_t<Fn>> queue(tasks, cancel_, fn);
@@ -39,6 +39,7 @@ class Team {
       std::lock_guard<std::mutex> lock(mutex_);
       work_ = work;
       queue_ = &queue;
+      most_ = tasks;
       turn_.fetch_add(1);
     }
     wake_.notify_all();
@@ -80,7 +81,7 @@ class Team {
       wake_.wait(lock, [&] { return turn_.load(std::memory_order_relaxed) != seen; });
       seen = turn_.load(std::memory_order_relaxed);
       if (ended_) return;
-      if (!queue_) continue;
+      if (!queue_ || uint64_t(worker) >= most_) continue;
       busy_++;
       auto* work = work_;
       void* queue = queue_;
@@ -107,6 +108,7 @@ class Team {
   // Guarded by the mutex.
   void (*work_)(void*, int32_t) = nullptr;
   void* queue_ = nullptr;
+  uint64_t most_ = 0;  // tasks in the queue
   int busy_ = 0;
   bool ended_ = false;
 };
