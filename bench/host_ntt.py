@@ -2,7 +2,8 @@
 
 Run: ``python bench/host_ntt.py [--log-n 10-20] [--threads 1,2] [--variants bmi2,ifma] [--out FILE]``.
 Each figure is the median over repetitions of one transform in place, in milliseconds of wall time, beside the minimum
-and the processor time of the process; on a machine that does other work the latter two are the steadier ones.
+and the mean processor time. Where the machine did other work (``contended``), wall times include waiting for it: only
+the processor time says something about the code.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def main() -> None:
     default = Path(__file__).parent / "results" / f"host_ntt_{today:%Y-%m-%d}.json"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()
+    load_before = os.getloadavg()[0]
     results = []
     for figure in figures(options.log_n, options.threads, options.variants):
         results.append(figure)
@@ -108,7 +110,8 @@ def main() -> None:
         "date": today.isoformat(timespec="seconds"),
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
-        "load_average": os.getloadavg()[0],
+        "load_average_before": load_before,
+        "contended": load_before > (os.cpu_count() or 1) / 2,
         "figures": results,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
