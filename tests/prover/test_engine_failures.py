@@ -132,6 +132,16 @@ def test_without_the_self_check_proofs_are_marked_unverified() -> None:
         assert r.workload.calls["verify"] == 0
 
 
+def test_one_unverified_partition_makes_the_job_unverified() -> None:
+    with rig({"self_check": False}) as r:
+        job = r.submit(1, 2)
+        r.run(lambda: r.engine.snapshot().counters.partitions_done == 1)
+        r.set("self_check", True)
+        r.run()
+        assert r.engine.snapshot().counters.proofs_verified == 1
+        assert not r.result(job).verified
+
+
 def test_the_wrong_number_of_proofs_fails_the_job() -> None:
     with rig({"slot_size": 0}) as r:
         finish = r.workload.finish
@@ -162,6 +172,22 @@ def test_a_job_cancelled_at_any_moment_leaves_nothing_and_the_rest_goes_on(secon
         view = next(view for view in r.engine.snapshot().jobs if view.id == jobs[0])
         assert view.state is JobState.CANCELLED
         assert {partition.state for partition in view.partitions} <= {PartitionState.DONE, PartitionState.CANCELLED}
+
+
+def test_a_cancelled_job_leaves_the_queue_for_the_device_at_once() -> None:
+    """It waits for the lock that another job's kernel holds for long."""
+    with rig({"synthesis_concurrency": 2}, {"synthesize": 1.0, "msm": 50.0}) as r:
+        jobs = [r.submit(inputs) for inputs in range(2)]
+        r.run(lambda: r.engine.snapshot().devices[0].workers_busy == 2)
+        views = {view.id: view.partitions[0].state for view in r.engine.snapshot().jobs}
+        (waiting,) = [job for job, state in views.items() if state is PartitionState.LOCK_WAIT]
+        assert r.engine.cancel(waiting)
+        r.time.stand_still(lambda: r.engine.snapshot().devices[0].workers_busy == 1)
+        (wait,) = [span for span in r.spans(Phase.LOCK_WAIT, good=False) if span.job == waiting]
+        assert (wait.at, wait.fields.get("ok")) == (101.0, False)
+        r.run()
+        other = 1 - jobs.index(waiting)
+        r.check_delivered(jobs[other], other, 1)
 
 
 def test_a_waiting_job_is_cancelled_without_being_begun() -> None:
@@ -220,6 +246,20 @@ def test_a_drain_lets_what_was_begun_end_and_begins_nothing() -> None:
     assert fresh.done()
     assert workload.calls["synthesize"] == synthesised
     workload.assert_all_released()
+
+
+def test_a_drain_of_a_paused_engine_lets_queued_slots_end() -> None:
+    with rig({"synthesis_concurrency": 2}) as r:
+        job = r.submit(1, 2)
+        r.run(lambda: r.workload.running["synthesize"] == 2)
+        r.set("paused", True)
+        r.run(lambda: r.engine.snapshot().stages[1].queued == 1)
+        assert r.workload.calls["ntt"] == 0
+        stopper = threading.Thread(target=r.engine.stop, args=(60.0,))
+        stopper.start()
+        r.time.run(r.engine, r.futures[job].done)
+        r.time.stand_still(lambda: not stopper.is_alive())
+        r.check_delivered(job, 1, 2)
 
 
 def test_a_drain_that_takes_too_long_is_cut_short() -> None:

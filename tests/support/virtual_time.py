@@ -108,7 +108,7 @@ class VirtualTime:
             )
             idle_workers = sum(worker.slot is None for stage in engine._gpu for worker in stage.pool.members)
             may_begin = not (line.scheduler.empty or board.paused or line.draining)
-            ready = (line.channel.queued or line.channel.held) and line.channel.waiting and not board.paused
+            ready = (line.channel.queued or line.channel.held) and line.channel.waiting and line.channel._open
             busy = (
                 line.alive != len(steps) - finalizing + line.channel.queued + line.channel.held + locks
                 or line.under_way - line.alive != line.pending + finalizing
