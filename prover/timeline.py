@@ -404,7 +404,7 @@ class Timeline:
     def gaps(self, device: int, start: float, end: float) -> list[Gap]:
         """The gaps between the device's busy intervals within ``[start, end)``."""
         busy = self.busy(device, start, end)
-        return [self._gap(device, before[1], after[0], end) for before, after in pairwise(busy)]
+        return [self._gap(device, before[1], after[0]) for before, after in pairwise(busy)]
 
     def phase_statistics(self, start: float | None = None) -> dict[Phase, PhaseStatistics]:
         """Statistics of each phase that ended well (since ``start``); first-run costs are not among them."""
@@ -419,7 +419,7 @@ class Timeline:
         """The runs in the window, oldest first; one that goes on ends ``now``."""
         end = self.now if now is None else now
         joined: list[Interval] = []
-        for interval in self._flights(end):
+        for interval in self._flights(float("-inf"), end):
             if joined and interval[0] - joined[-1][1] <= self.pause_s:
                 joined[-1] = (joined[-1][0], interval[1])
             else:
@@ -483,23 +483,23 @@ class Timeline:
             figures["timeline"] = length(sections) / window
         return figures
 
-    def _gap(self, device: int, start: float, end: float, now: float) -> Gap:
+    def _gap(self, device: int, start: float, end: float) -> Gap:
         key = (device, start, end)
         gap = self._gaps.get(key)
         if gap is None:
-            gap = self._judge(device, start, end, now)
+            gap = self._judge(device, start, end)
             if self.now - end > _SETTLED_S:
                 self._gaps[key] = gap
         return gap
 
-    def _judge(self, device: int, start: float, end: float, now: float) -> Gap:
+    def _judge(self, device: int, start: float, end: float) -> Gap:
         parts: dict[Cause, float] = {}
         for segment in self.segments(device, start, end):
             if segment.cause is not None:
                 parts[segment.cause] = parts.get(segment.cause, 0.0) + segment.end - segment.start
         longest = max(parts.values())
         cause = next(cause for cause, seconds in parts.items() if seconds == longest)  # the earliest of equals
-        unasked = subtract([(start, end)], self._flights(now))
+        unasked = subtract([(start, end)], self._flights(start, end))
         between_runs = any(b - a > self.pause_s for a, b in unasked)
         return Gap(start, end, cause, between_runs, tuple(parts.items()))
 
@@ -518,10 +518,10 @@ class Timeline:
             _clip(self._asked, asked, start, end),
         ]
 
-    def _flights(self, now: float) -> list[Interval]:
-        """When any job was in flight."""
+    def _flights(self, start: float, end: float) -> list[Interval]:
+        """When any job was in flight, within ``[start, end)``."""
         starts = [request.submitted for request in self._requests.values() if request.submitted is not None]
-        return _clip(self._in_flight, starts, float("-inf"), now)
+        return _clip(self._in_flight, starts, start, end)
 
 
 _NO_LANE = _Lane()
