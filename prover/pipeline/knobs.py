@@ -105,7 +105,9 @@ class KnobSpec:
             if isinstance(value, int) and not isinstance(value, bool) and self._within(value):
                 return value
         elif self.type is KnobType.BYTES:
-            if value == "auto" or (isinstance(value, int) and not isinstance(value, bool) and self._within(value)):
+            if value == "auto":
+                return "auto"
+            if isinstance(value, int) and not isinstance(value, bool) and self._within(value) and value < 2**63:
                 return value
         elif isinstance(value, str) and self._named(value):
             return value
@@ -154,7 +156,7 @@ _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 
 def _parse_bytes(text: str) -> KnobValue:
-    match = re.fullmatch(r"(\d{1,18})\s*([kmgt]i?)?b?", text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,19})\s*([kmgt]i?)?b?", text, re.ASCII)
     return int(match[1]) * _SIZES[match[2] or ""] if match else text
 
 

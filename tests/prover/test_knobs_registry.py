@@ -115,6 +115,7 @@ def test_parse(name: str, text: str, value: object) -> None:
         ("gpu_lock", "wide"),
         ("total_budget", "8 potatoes"),
         ("total_budget", "-1"),
+        ("total_budget", "9999999999GiB"),
         ("gpu_devices", "0,0"),
         ("gpu_devices", "0,"),
         ("gpu_devices", ""),
