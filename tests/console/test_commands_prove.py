@@ -174,6 +174,29 @@ def test_unusable_input_is_one_line_and_exit_2(capsys, arguments, said):
     assert said in refused(capsys, 2, *arguments)
 
 
+@pytest.mark.parametrize("folder", [MIX, FIXTURES / "bls12-381" / "pow_255"], ids=["bn128", "bls12-381"])
+def test_spoilt_files_give_one_line_and_no_file(capsys, folder):
+    rng = random.Random(1)
+    whole = {"k.zkey": (folder / "circuit.zkey").read_bytes(), "k.wtns": (folder / "witness.wtns").read_bytes()}
+    for round_ in range(40):
+        spoilt = {name: bytearray(data) for name, data in whole.items()}
+        data = spoilt["k.zkey" if round_ % 2 else "k.wtns"]
+        if round_ % 4 < 2:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        else:
+            del data[rng.randrange(len(data)) :]
+        for name, content in spoilt.items():
+            Path(name).write_bytes(content)
+        code = main(["prove", "k.zkey", "k.wtns"])
+        _, err = capsys.readouterr()
+        if code == 0:  # what no proof depends on: the history of contributions
+            assert (round_ % 4, files_here()) == (1, ["k.wtns", "k.zkey", "proof.json", "public.json"])
+            Path("proof.json").unlink()
+            Path("public.json").unlink()
+        else:
+            assert (code, err.count("\n"), files_here()) == (2, 1, ["k.wtns", "k.zkey"]), err
+
+
 def test_cuda_by_name_is_exit_3(capsys):
     line = refused(capsys, 3, "prove", MIX / "circuit.zkey", MIX / "witness.wtns", "--device", "cuda:1")
     assert "cuda:1" in line

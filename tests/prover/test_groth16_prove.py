@@ -65,6 +65,15 @@ def test_every_small_circuit(curve, n_constraints):
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("constraints", [(), (({}, {}, {}),), (({0: 1}, {}, {}),), (({1: 1}, {0: 1}, {1: 1}),)])
+@pytest.mark.parametrize(("n_public", "n_wires"), [(0, 2), (1, 2), (2, 5)])
+def test_degenerate_circuits(curve, constraints, n_public, n_wires):
+    circuit, values = model.Model(curve, n_wires, n_public, constraints), [1] + [5] * (n_wires - 1)
+    key = ProvingKey.from_zkey(setup(files.system(circuit), entropy=ENTROPY))
+    assert Verifier(key.verifying).verify(values[1 : n_public + 1], prove(key, circuit, values, open_device("host")))
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 @pytest.mark.parametrize("log_n", [6, 7, 8])
 @pytest.mark.parametrize("beside", [-1, 0, 1])
 def test_around_powers_of_two(curve, log_n, beside):
