@@ -20,6 +20,8 @@ from widgets.timegrid import LaneCell, LaneSegment, Marker, Settled, TimeGrid
 _LEFT = 6
 _RIGHT = 8
 _WIDE = 100
+_QUIET = state_role(DeviceState.IDLE)
+"""Too dark a colour for a letter on the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class DevicePanel(Canvas[DeviceData]):
         yield lane.add(f" {count:>4} ", "value" if count else "faint")
         letters = self._gutter("gap", self.glyphs.axis_edge)
         for ground, run in groupby(cells, key=lambda cell: cell.ground):
-            letters.add("".join(cell.letter for cell in run), ground)
+            letters.add("".join(cell.letter for cell in run), "label" if ground == _QUIET else ground)
         yield letters.add(f" {'gaps':>4} ", "label")
 
     def _lane_cell(self, cell: LaneCell) -> _LaneSign:

@@ -185,8 +185,10 @@ class EngineFeed:
         now = max(snapshot.at, self._timeline.now)
         self._ready = self._engine.ready and snapshot.activity is None
         slow = self._slow
-        if now - slow.at >= _SLOW_S or slow.window != window:
-            slow = self._slow = self._work_out(snapshot, now, window)
+        if now - slow.at >= _SLOW_S:
+            slow = self._slow = self._work_out(snapshot, now)
+        if slow.window != window:  # a change of the window looks again at what depends on it, and at no more
+            slow.window, slow.shares = window, self._shares(max(snapshot.started, now - window), now)
         samples = self._sampler.samples(now - window - _MARGIN_S) if self._sampler is not None else ()
         begin = max(snapshot.started, now - window)
         devices = tuple(self._device(view, samples, begin, now, slow) for view in snapshot.devices)
@@ -211,7 +213,8 @@ class EngineFeed:
             name = str(event.fields.get("name"))
             value = event.fields.get("value")
             if name in REGISTRY and isinstance(value, (int, str)):
-                self._markers.append(Marker(event.at, f"{name} → {REGISTRY[name].show(value)}"))
+                word = {True: "yes", False: "no"}[value] if isinstance(value, bool) else REGISTRY[name].show(value)
+                self._markers.append(Marker(event.at, f"{name} → {word}"))
             if name not in _QUIET_KNOBS:
                 self._changed_at = event.at
         del self._markers[:-200]
@@ -245,14 +248,12 @@ class EngineFeed:
             begin = self._changed_at
         return begin
 
-    def _work_out(self, snapshot: Snapshot, now: float, window: float) -> _Slow:
+    def _work_out(self, snapshot: Snapshot, now: float) -> _Slow:
         timeline = self._timeline
         begin = self._horizon(snapshot, now)
-        slow = _Slow(at=now, window=window, over_s=now - begin)
+        slow = _Slow(at=now, over_s=now - begin)
         whole = timeline.figures(begin, now)
         slow.figures = {device.ordinal: device for device in whole.devices}
-        recent = timeline.figures(max(snapshot.started, now - window), now)
-        slow.shares = {device.ordinal: device.utilisation_by for device in recent.devices}
         for view in snapshot.devices:
             last = timeline.segments(view.ordinal, max(snapshot.started, now - STRETCH_S), now)
             slow.headlines[view.ordinal] = headline(view, last, now)
@@ -260,6 +261,10 @@ class EngineFeed:
         if snapshot.devices:
             slow.diagnosis = self._diagnose(snapshot, slow, begin, now)
         return slow
+
+    def _shares(self, begin: float, now: float) -> dict[int, Mapping[str, float | None]]:
+        figures = self._timeline.figures(begin, now)
+        return {device.ordinal: device.utilisation_by for device in figures.devices}
 
     def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
         view = snapshot.devices[0]
