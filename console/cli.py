@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -20,6 +21,9 @@ COMMANDS: dict[str, str] = {
     "doctor": "what this machine has and what is missing",
 }
 """Command -> one-line help. Each lives in ``console.commands.<name>``; anything else opens the console."""
+
+BRIEF = frozenset({"prove", "verify", "vkey"})
+"""Commands whose process ends with them and makes no garbage: to collect it, at the end above all, only takes time."""
 
 _CONSOLE = "console.commands.open_console"
 
@@ -98,6 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command is None and arguments and not arguments[0].startswith("-"):
         print(f"cuzk-top: unknown command: {arguments[0]}: see cuzk-top --help", file=sys.stderr)
         return 2
+    brief = argv is None and command in BRIEF
+    if brief:
+        gc.disable()
     args = build_parser(command).parse_args(arguments[1:] if command else arguments)
     try:
         return int(args.run(args))
@@ -113,6 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         from console import crash_report  # only where it is needed
 
         return crash_report.write(error, arguments)
+    finally:
+        if brief:
+            gc.freeze()  # so that nothing is searched for garbage on the way out
 
 
 def print_json(document: object) -> None:
