@@ -56,6 +56,7 @@ class ConsoleApp(App[None]):
         self.window_s = WINDOWS[1]
         self.frozen_at: float | None = None
         self.current: Frame | None = None
+        self.crash: Exception | None = None
         self._themes = themes
         self._notices = tuple(notices)
         self._pacer: Timer | None = None
@@ -109,7 +110,14 @@ class ConsoleApp(App[None]):
     # -- the feed loop --
 
     def tick(self) -> None:
-        """Fold what is new and show it."""
+        """Fold what is new and show it. A defect of ours ends the console cleanly, with a report."""
+        try:
+            self._show()
+        except Exception as error:  # noqa: BLE001 - raised again once the terminal is restored
+            self.crash = error
+            self.leave(1)
+
+    def _show(self) -> None:
         failure = self.feed.failure
         if failure is not None:
             self.leave(failure.exit_code if isinstance(failure, ProverError) else 1)

@@ -59,6 +59,10 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     if not args.once and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError("no terminal", "the console needs one", "use --once for one frame as text, --once --json")
+    if settings.theme != ConsoleSettings().theme:
+        from console.theming import read_themes, require_theme
+
+        require_theme(settings.theme, read_themes()[0])
     feed = _feed(args, settings)
     return _once(feed, settings, as_json=args.json) if args.once else _open(feed, settings)
 
@@ -124,15 +128,15 @@ def _open(feed: EngineFeed, settings: ConsoleSettings) -> int:
     sys.setswitchinterval(0.001)  # the interface gets its turn between pieces of Python work
     _set_no_color(not settings.colour)
     from console.app import ConsoleApp
-    from console.theming import read_themes, require_theme
+    from console.theming import read_themes
 
     themes, problems = read_themes()
-    require_theme(settings.theme, themes)
     app = ConsoleApp(feed, settings, themes, problems)
     app.run()
     ended = feed.stop(_STOP_S)
-    if feed.failure is not None:
-        raise feed.failure
+    for error in (app.crash, feed.failure):
+        if error is not None:
+            raise error
     code = app.return_code or 0
     if not ended:
         sys.stdout.flush()

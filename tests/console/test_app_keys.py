@@ -339,3 +339,14 @@ def test_a_picture_can_be_saved(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
     drive(act)
     pictures = list((tmp_path / "cuzk-top" / "pictures").glob("*.svg"))
     assert len(pictures) == 1 and "cuzk-top" in pictures[0].read_text()
+
+
+def test_a_defect_while_drawing_ends_the_console_with_the_error_kept():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        feed.engine.snapshot = lambda: 1 / 0  # type: ignore[assignment, return-value]
+        app.tick()
+        await pilot.pause()
+        assert app.return_code == 1
+
+    with pytest.raises(ZeroDivisionError):
+        drive(act)

@@ -1,5 +1,9 @@
 """Theme files are data from outside: checked before Textual sees them."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +113,22 @@ def test_another_programs_theme_does_not_break_the_pens():
         await pilot.pause()
 
     drive(act, settings=ConsoleSettings())
+
+
+def test_an_installed_package_finds_its_themes_inside(tmp_path: Path):
+    """As the wheel lays them: ``console/themes``, and no folder beside."""
+    root = Path(__file__).parents[2]
+    for package in ("console", "prover", "widgets"):
+        shutil.copytree(root / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "kernels"))
+    shutil.copytree(root / "themes", tmp_path / "console" / "themes")
+    program = "from console import theming; print(theming.data_folder(), *theming.read_themes()[0])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    folder, *names = done.stdout.split()
+    assert Path(folder) == tmp_path / "console" / "themes" and "dark" in names

@@ -137,6 +137,7 @@ def test_one_frame_as_json(environment: dict[str, str]):
         (["--device", "cuda"], "--device cuda"),
         (["--json"], "--once"),
         (["-j", "0"], "-j 0"),
+        (["--once", "--theme", "nope"], "nope"),
         (["--workload", "poseidon-merkel-10"], "poseidon-merkle-10"),
         (["--once", "--set", "synthesis_lookahead=900"], "synthesis_lookahead"),
         (["--once", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),

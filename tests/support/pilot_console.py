@@ -66,6 +66,8 @@ def drive(
                 await act(pilot, app, feed)
 
         asyncio.run(run())
+    if app.crash is not None:
+        raise app.crash
     return app
 
 
