@@ -142,6 +142,11 @@ def rows(array: BufferLike, start: int, stop: int, words: int) -> memoryview:
     return as_rows(flat[start * pitch : stop * pitch], words)
 
 
+def move(target: int, source: int, nbytes: int) -> None:
+    """Copy bytes between two addresses. The GIL is free."""
+    _libc.memmove(target, source, nbytes)
+
+
 def copy(source: BufferLike, target: memoryview) -> None:
     """Copy all bytes of ``source`` to the beginning of ``target``; the rest of it becomes zero. The GIL is free.
 
@@ -158,4 +163,4 @@ def copy(source: BufferLike, target: memoryview) -> None:
         _libc.memset(at + nbytes, 0, target.nbytes - nbytes)
 
 
-__all__ = ["WORD", "BufferLike", "address", "as_rows", "copy", "row_count", "rows", "zeros"]
+__all__ = ["WORD", "BufferLike", "address", "as_rows", "copy", "move", "row_count", "rows", "zeros"]

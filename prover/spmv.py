@@ -38,14 +38,14 @@ class SpmvPlan:
         return cls(curve, matrix.rows, matrix.nnz)
 
     def load(self, device: Device, matrix: CsrMatrix, stream: Stream) -> DeviceMatrix:
-        """Bring a matrix onto the device."""
+        """Bring a matrix onto the device, to stay."""
         return DeviceMatrix(
             rows=matrix.rows,
             nnz=matrix.nnz,
-            row_ptr=device.upload(matrix.row_ptr, stream),
-            col=device.upload(matrix.col, stream),
-            coef=device.upload(matrix.coef, stream),
-            table=device.upload(matrix.table, stream),
+            row_ptr=device.resident(matrix.row_ptr, stream),
+            col=device.resident(matrix.col, stream),
+            coef=device.resident(matrix.coef, stream),
+            table=device.resident(matrix.table, stream),
         )
 
     def step(self, matrix: DeviceMatrix, vector: Array, out: Array) -> Step:

@@ -39,7 +39,35 @@ class OutOfMemory(DeviceError):
 
 
 class DeviceLost(DeviceError):
-    """A device stopped answering."""
+    """A device stopped answering, or a kernel broke its context: nothing on it can be used any more."""
+
+    def __init__(self, what: str, device: str) -> None:
+        super().__init__(f"device lost: {what}", device, "prove on another device, or restart the prover")
+
+
+class CudaFailure(DeviceError):
+    """A CUDA call failed, and the device can still be used."""
+
+    def __init__(self, what: str, device: str) -> None:
+        super().__init__(what, device)
+
+
+class LaunchRefused(DeviceError):
+    """A kernel asks for more than the device has."""
+
+    def __init__(self, kernel: str, asked: str, limit: str, device: str) -> None:
+        super().__init__(f"kernel {kernel} wants {asked}, the limit is {limit}", device)
+
+
+class KernelCompileError(DeviceError):
+    """A kernel module did not compile. ``log`` is the compiler's."""
+
+    def __init__(self, module: str, reason: str, log: str) -> None:
+        self.module = module
+        self.log = log
+        errors = [line.strip() for line in log.splitlines() if "error" in line]
+        first = errors[0] if errors else reason
+        super().__init__(f"kernel does not compile: {first}", module, "report it with the compiler's version")
 
 
 class UnknownDevice(InputError):
@@ -52,13 +80,16 @@ class UnknownDevice(InputError):
 class NoCudaDevice(MachineLacks):
     """CUDA was asked for by name and is not available."""
 
-    def __init__(self, spec: str) -> None:
-        super().__init__("no CUDA prover in this version", spec, "use --device host")
+    def __init__(self, why: str, spec: str, fix: str) -> None:
+        super().__init__(why, spec, f"{fix}, or use --device host")
 
 
 __all__ = [
+    "CudaFailure",
     "DeviceError",
     "DeviceLost",
+    "KernelCompileError",
+    "LaunchRefused",
     "NoCudaDevice",
     "OutOfMemory",
     "UnknownDevice",

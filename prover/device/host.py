@@ -60,6 +60,11 @@ class HostStream:
         self.threads = max(1, threads)
         self.cancel = cancel
 
+    @property
+    def active_s(self) -> None:
+        """None: the host's clock tells work and waiting not apart."""
+        return None
+
     def record(self) -> HostEvent:
         """Now."""
         return HostEvent()
@@ -152,6 +157,10 @@ class HostDevice:
         return buffers.rows(array, start, stop, words)
 
     def upload(self, host: HostArray, stream: Stream) -> memoryview:
+        """A view of the same bytes."""
+        return memoryview(host)
+
+    def resident(self, host: HostArray, stream: Stream) -> memoryview:
         """A view of the same bytes."""
         return memoryview(host)
 

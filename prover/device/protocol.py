@@ -40,6 +40,10 @@ class Stream(Protocol):
 
     name: str
 
+    @property
+    def active_s(self) -> float | None:
+        """Seconds that kernels ran in it, up to its last ``synchronize``; None where there is no clock of that kind."""
+
     def record(self) -> DeviceEvent: ...
     def wait(self, event: DeviceEvent) -> None: ...
     def synchronize(self) -> None: ...
@@ -67,6 +71,9 @@ class Device(Protocol):
 
     def upload(self, host: HostArray, stream: Stream) -> Array:
         """The bytes on the device. On the host a view: what an operation changes in place changes there too."""
+
+    def resident(self, host: HostArray, stream: Stream) -> Array:
+        """The bytes on the device, for as long as ``host`` lives: for keys and matrices, which never change."""
 
     def download(self, array: Array, stream: Stream) -> HostArray:
         """The bytes in host memory."""

@@ -23,6 +23,10 @@ class Capability:
     """Streaming multiprocessors, or cores."""
     memory_bytes: int
     has_timing_events: bool
+    shared_bytes: int = 0
+    """Shared memory that a block may have at most (CUDA)."""
+    shared_bytes_per_multiprocessor: int = 0
+    l2_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

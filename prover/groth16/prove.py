@@ -159,7 +159,9 @@ class SlotProof:
         self._blindings = blindings
         self._plan = ProvePlan.build(key, device.capability)
         self._stream: Stream | None = None
+        self._active_s: float | None = None
         self._partitions: list[_Partition] = []
+        self._bases: dict[str, Array] = {}
 
     def setup(self) -> None:
         """Allocate the vectors of every partition and draw the blinding."""
@@ -169,8 +171,11 @@ class SlotProof:
             self._partitions.append(_Partition(self._plan, self._device, self._stream, blinding))
 
     def h2d(self) -> None:
-        """Bring witness and a, b, c onto the device; the assignments are dropped here."""
+        """Bring witness and a, b, c onto the device, and the key's queries if they are not there; the assignments are
+        dropped here.
+        """
         stream, key = self._ready(), self._key
+        self._bases = {name: self._device.resident(getattr(key, name), stream) for name in self._plan.queries}
         for partition, assignment in zip(self._partitions, self._assignments, strict=True):
             partition.c_given = assignment.c is not None
             given = (assignment.a, assignment.b, b"" if assignment.c is None else assignment.c)
@@ -180,6 +185,7 @@ class SlotProof:
             private = self._device.rows(witness, key.n_public + 1, key.n_wires, FR_WORDS)
             partition.scalars = {"a": witness, "b_g1": witness, "b_g2": witness, "l": private}
         self._assignments = []
+        stream.synchronize()
 
     def ntt(self) -> None:
         """The scalars of H."""
@@ -189,14 +195,15 @@ class SlotProof:
             self._plan.quotient.run(self._device, a, b, c, partition.c_given, stream)
             partition.scalars["h"] = a
             partition.vectors = []
+        stream.synchronize()
 
     def msm(self) -> None:
         """The five sums of each partition."""
         stream = self._ready()
         for partition in self._partitions:
             for name, plan in self._plan.queries.items():
-                bases = self._device.upload(getattr(self._key, name), stream)
-                plan.run(self._device, bases, partition.scalars.pop(name), partition.sums[name], stream)
+                plan.run(self._device, self._bases[name], partition.scalars.pop(name), partition.sums[name], stream)
+        stream.synchronize()
 
     def d2h(self) -> list[Pending]:
         """Fetch the sums; one pending proof for each partition."""
@@ -213,12 +220,15 @@ class SlotProof:
         """Drop every array."""
         self._partitions = []
         self._assignments = []
+        self._bases = {}
+        if self._stream is not None:
+            self._active_s = self._stream.active_s
         self._stream = None
 
     @property
     def gpu_active_s(self) -> float | None:
-        """None: the host has no event clock of its own."""
-        return None
+        """Seconds that kernels ran for this slot, by the device's events; None on the host, which has none."""
+        return self._active_s if self._stream is None else self._stream.active_s
 
     def _ready(self) -> Stream:
         if self._stream is None:

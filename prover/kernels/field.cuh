@@ -13,6 +13,8 @@ CZK_BEGIN
 
 // How a product is compiled: in line (hot loops), or as a call (everything else: kernels compile ten times faster).
 enum class MulForm { kInline, kOutlined };
+// The form for hot loops of kernels. A host compiler, which sees them only in tests, is spared the work.
+constexpr MulForm kHotForm = CZK_ON_DEVICE ? MulForm::kInline : MulForm::kOutlined;
 
 template <class P, MulForm kForm = MulForm::kInline>
 struct Field {

@@ -9,10 +9,13 @@ import pytest
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import BN254
 from prover.device import open_device
+from prover.device.cuda_probe import probe
 from prover.device.errors import NoCudaDevice, OutOfMemory, UnknownDevice, UnknownOperation, WrongDevice
 from prover.device.host import HostDevice, HostEvent, HostStream
 from prover.device.protocol import Device, Step
 from prover.field import pack, unpack
+
+WITHOUT_GPU = pytest.mark.skipif(bool(probe().usable), reason="this machine has a GPU")
 
 
 @pytest.fixture
@@ -31,8 +34,8 @@ def test_every_verb_of_the_protocol_has_the_protocols_parameters(device):
 @pytest.mark.parametrize(
     ("spec", "error"),
     [
-        ("cuda", NoCudaDevice),
-        ("cuda:3", NoCudaDevice),
+        pytest.param("cuda", NoCudaDevice, marks=WITHOUT_GPU),
+        ("cuda:99", NoCudaDevice),
         ("gpu", UnknownDevice),
         ("cuda:x", UnknownDevice),
         ("", UnknownDevice),
@@ -45,7 +48,7 @@ def test_devices_that_cannot_be_opened_say_so_in_one_line(spec, error):
     assert caught.value.exit_code == (3 if error is NoCudaDevice else 2)
 
 
-@pytest.mark.parametrize("spec", ["auto", "host"])
+@pytest.mark.parametrize("spec", [pytest.param("auto", marks=WITHOUT_GPU), "host"])
 def test_auto_falls_back_to_the_host(spec):
     device = open_device(spec)
     assert device.capability.kind == "host"

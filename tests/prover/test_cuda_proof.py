@@ -1,0 +1,103 @@
+"""Proofs on the GPU: with fixed blinding the same bytes as the host's, of every size."""
+
+import random
+
+import groth16_files as files
+import groth16_model as model
+import pytest
+from emulated_gpu import KINDS, cuda_device, emulated
+
+from prover.circuits.builtin import builtin
+from prover.circuits.evaluator import evaluate
+from prover.curves import BN254, CURVES
+from prover.device.host import HostDevice, cores
+from prover.field import unpack
+from prover.formats.proof_bytes import encode_proof
+from prover.groth16.keys import ProvingKey
+from prover.groth16.prove import Assignment, Blinding, SlotProof, finish, start
+from prover.groth16.setup import ConstraintSystem, setup
+from prover.groth16.verify import Verifier
+from prover.groth16.witness import assign
+
+BLINDING = Blinding(0x1234567890ABCDEF << 100, 0xFEDCBA0987654321 << 120)
+
+
+def case(curve, n_constraints, n_public=2):
+    rng = random.Random(f"{curve.name} {n_constraints}")
+    circuit, values = model.sample(curve, rng, n_constraints, n_public, n_constraints + n_public + 3)
+    return circuit, values, ProvingKey.from_zkey(setup(files.system(circuit), entropy=b"tests"))
+
+
+def prove(key, assignment, device):
+    return encode_proof(finish(start(key, assignment, device, blinding=BLINDING)))
+
+
+def check(device, curve, n_constraints):
+    host = HostDevice(1)
+    circuit, values, key = case(curve, n_constraints)
+    witness = files.witness(circuit, values)
+    expected = prove(key, assign(key, witness, host), host)
+    assert prove(key, assign(key, witness, host), device) == expected, n_constraints
+    assert prove(key, assign(key, witness, device), device) == expected, "a and b evaluated on the GPU"
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_small_circuits(curve):
+    device = emulated()
+    for n_constraints in (1, 2, 5, 12):
+        check(device, curve, n_constraints)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_every_small_size_on_a_gpu(curve):
+    device = cuda_device("real")
+    for n_constraints in [*range(1, 41), 61, 62, 63, 125, 126, 253, 254, 300]:
+        check(device, curve, n_constraints)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slot_of_partitions_and_its_memory(kind):
+    """Two partitions at once; afterwards only the key is left, and it serves the next slot."""
+    device = cuda_device(kind)
+    circuit, values, key = case(BN254, 9)
+    host = HostDevice(1)
+    witness = files.witness(circuit, values)
+    expected = prove(key, assign(key, witness, host), host)
+    stays = []
+    for _ in range(3):
+        slot = SlotProof(key, [assign(key, witness, host) for _ in range(2)], device, blindings=[BLINDING] * 2)
+        assert slot.gpu_active_s is None
+        slot.setup()
+        slot.h2d()
+        slot.ntt()
+        slot.msm()
+        assert [encode_proof(finish(pending)) for pending in slot.d2h()] == [expected] * 2
+        assert slot.gpu_active_s > 0
+        slot.release()
+        assert slot.gpu_active_s > 0
+        stays.append(device.memory().used)
+    assert stays[0] == stays[1] == stays[2] > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["poseidon-merkle-10", "range-check-12", "poseidon-merkle-14", "range-check-16"])
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_builtin_circuits_on_a_gpu(curve, name):
+    device, host = cuda_device("real"), HostDevice(0)
+    definition = builtin(name, curve)
+    circuit = definition.build()
+    key = ProvingKey.from_zkey(setup(ConstraintSystem.of_circuit(circuit), entropy=b"tests", threads=cores()))
+    made = evaluate(circuit, definition.random_inputs(circuit, 1))
+    assignment = Assignment(made.witness, made.a, made.b, made.c)
+    pending = start(key, assignment, device, blinding=BLINDING)
+    assert encode_proof(finish(pending)) == prove(key, assignment, host)
+    public = unpack(made.witness[1 : circuit.n_public + 1], curve.fr, "canonical")
+    assert Verifier(key.verifying).verify(public, finish(pending))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("log_n", [8, 9, 11, 13])
+def test_random_circuits_on_a_gpu(curve, log_n):
+    check(cuda_device("real"), curve, (1 << log_n) - 3)
