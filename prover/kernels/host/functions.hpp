@@ -9,8 +9,6 @@ using CzkCancel = const volatile int32_t*;
 #define CZK_FUNCTIONS(X)                                                                                               \
   X(field_op, (int32_t field, int32_t op, const void* a, const void* b, void* out, uint64_t n),                        \
     (field, op, a, b, out, n))                                                                                         \
-  X(field_op_shared, (int32_t field, int32_t op, const void* a, const void* b, void* out, uint64_t n),                 \
-    (field, op, a, b, out, n))                                                                                         \
   X(field_check, (int32_t field, const void* a, uint64_t n, uint64_t* bad), (field, a, n, bad))                        \
   X(group_op, (int32_t curve, int32_t group, int32_t op, const void* a, const void* b, void* out, uint64_t n),         \
     (curve, group, op, a, b, out, n))                                                                                  \

@@ -25,8 +25,8 @@ struct PortableMultiplier {
     uint64_t keep = 0 - uint64_t(carry < borrow);
     CZK_UNROLL for (int i = 0; i < N; i++) t[i] = (t[i] & keep) | (s[i] & ~keep);
   }
-  // t = t + b mod p
-  static CZK_FN void add(Limbs& t, const Limbs& b, const Limbs& p) {
+  // t = t + b mod p. Not in line: compilers make so much of it that calls cost less.
+  static CZK_OUTLINED void add(Limbs& t, const Limbs& b, const Limbs& p) {
     uint64_t carry = 0;
     CZK_UNROLL for (int i = 0; i < N; i++) {
       u128 s = u128(t[i]) + b[i] + carry;
@@ -36,7 +36,7 @@ struct PortableMultiplier {
     reduce_once(t, p);
   }
   // t = t - b mod p
-  static CZK_FN void sub(Limbs& t, const Limbs& b, const Limbs& p) {
+  static CZK_OUTLINED void sub(Limbs& t, const Limbs& b, const Limbs& p) {
     uint64_t borrow = 0, carry = 0;
     CZK_UNROLL for (int i = 0; i < N; i++) {
       u128 d = u128(t[i]) - b[i] - borrow;
