@@ -11,7 +11,7 @@
 
 #define CZK_EXPORT extern "C" __attribute__((visibility("default")))
 
-// A file that is not compiled in leaves its functions null: the call then says so.
+// A file that a variant does not compile leaves its functions null there: the next slower variant's serve.
 #define CZK_DECLARE(variant, name, params) \
   extern "C" int32_t czk_##variant##_##name params __attribute__((weak, visibility("default")));
 #define CZK_DECLARE_portable(name, params, args) CZK_DECLARE(portable, name, params)
@@ -96,8 +96,9 @@ std::atomic<const Variant*> active{choose()};
 
 #define CZK_FORWARD(name, params, args)                                                            \
   CZK_EXPORT int32_t czk_##name params {                                                           \
-    auto* function = active.load(std::memory_order_relaxed)->name;                                 \
-    return function ? function args : czk::fail(CZK_INTERNAL, #name " is not built into the host library"); \
+    for (const Variant* v = active.load(std::memory_order_relaxed); v >= kVariants; v--)           \
+      if (v->name) return v->name args;                                                            \
+    return czk::fail(CZK_INTERNAL, #name " is not built into the host library");                   \
   }
 CZK_FUNCTIONS(CZK_FORWARD)
 
