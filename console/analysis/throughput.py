@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from console.frame import Throughput
@@ -15,13 +15,26 @@ _LAST_S = 20.0
 _TREND = 0.1
 
 
-def throughput(run: RunFigures, completions: Sequence[Completion], begin: float, now: float) -> Throughput:
-    """Figures of the stretch ``run``; the rate from its last completions."""
+def throughput(
+    run: RunFigures,
+    completions: Sequence[Completion],
+    begin: float,
+    now: float,
+    busy: Callable[[float, float], float],
+) -> Throughput:
+    """Figures of the stretch ``run``; the rate and its ceiling from its last completions.
+
+    ``busy(start, end)`` gives the busy seconds of the busiest device. The ceiling is taken over the very proofs that the
+    rate is taken over: over another stretch, or with proofs half done in it, it could fall below the rate.
+    """
     ends = sorted(c.ended for c in completions if c.kind is EventKind.JOB_DONE and begin <= c.ended <= now)
     recent = max(_LAST + 1, sum(end > now - _LAST_S for end in ends))
     between = [b - a for a, b in pairwise(ends[-recent:])]
     rate: float | None = None
+    ceiling = run.ceiling_proofs_per_minute
     if between:
+        computed = busy(ends[-len(between) - 1], ends[-1])
+        ceiling = 60 * len(between) / computed if computed > 0 else None
         mean = sum(between) / len(between)
         waited = now - ends[-1]
         # A completion that is overdue counts as if it came now, so that a stall shows.
@@ -33,7 +46,7 @@ def throughput(run: RunFigures, completions: Sequence[Completion], begin: float,
         trend=_trend(between),
         seconds_per_proof=run.steady_seconds_per_proof,
         steady_utilisation=devices[0].steady_utilisation if devices else None,
-        ceiling_proofs_per_minute=run.ceiling_proofs_per_minute,
+        ceiling_proofs_per_minute=ceiling,
     )
 
 

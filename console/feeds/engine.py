@@ -19,6 +19,7 @@ from console.analysis.throughput import throughput
 from console.feeds.lane import LaneHistory
 from console.feeds.logfile import LogFollower
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
+from prover.intervals import length
 from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec
@@ -257,10 +258,15 @@ class EngineFeed:
         for view in snapshot.devices:
             last = timeline.segments(view.ordinal, max(snapshot.started, now - STRETCH_S), now)
             slow.headlines[view.ordinal] = headline(view, last, now)
-        slow.throughput = throughput(whole, timeline.completions, begin, now)
+        slow.throughput = throughput(whole, timeline.completions, begin, now, self._busiest)
         if snapshot.devices:
             slow.diagnosis = self._diagnose(snapshot, slow, begin, now)
         return slow
+
+    def _busiest(self, start: float, end: float) -> float:
+        """Busy seconds of the device that computed most."""
+        timeline = self._timeline
+        return max((length(timeline.busy(device, start, end)) for device in timeline.devices), default=0.0)
 
     def _shares(self, begin: float, now: float) -> dict[int, Mapping[str, float | None]]:
         figures = self._timeline.figures(begin, now)

@@ -130,12 +130,23 @@ def completions(*ends: float) -> list[Completion]:
     return [Completion(str(at), 0.0, at - 1, at, EventKind.JOB_DONE) for at in ends]
 
 
+def half_busy(start: float, end: float) -> float:
+    return (end - start) / 2
+
+
+def test_ceiling_is_of_the_proofs_that_the_rate_is_of():
+    run = Timeline().figures(0.0, 100.0)
+    figures = throughput(run, completions(10, 20, 30, 40), 0.0, 41.0, half_busy)
+    assert figures.ceiling_proofs_per_minute == pytest.approx(12.0)
+    assert throughput(run, completions(10, 20), 0.0, 21.0, lambda start, end: 0.0).ceiling_proofs_per_minute is None
+
+
 def test_throughput_is_from_proof_to_proof():
     run = Timeline().figures(0.0, 100.0)
-    assert throughput(run, completions(10, 20, 30, 40), 0.0, 41.0).proofs_per_minute == pytest.approx(6.0)
-    assert throughput(run, completions(10), 0.0, 41.0).proofs_per_minute is None
-    stalled = throughput(run, completions(10, 20, 30, 40), 0.0, 100.0).proofs_per_minute
+    assert throughput(run, completions(10, 20, 30, 40), 0.0, 41.0, half_busy).proofs_per_minute == pytest.approx(6.0)
+    assert throughput(run, completions(10), 0.0, 41.0, half_busy).proofs_per_minute is None
+    stalled = throughput(run, completions(10, 20, 30, 40), 0.0, 100.0, half_busy).proofs_per_minute
     assert stalled is not None and stalled < 3.0
-    assert throughput(run, completions(0, 20, 40, 60, 65, 70, 75), 0.0, 76.0).trend == 1
-    assert throughput(run, completions(0, 5, 10, 15, 35, 55, 75), 0.0, 76.0).trend == -1
-    assert throughput(run, completions(0, 5, 10, 15, 20, 25), 0.0, 26.0).trend == 0
+    assert throughput(run, completions(0, 20, 40, 60, 65, 70, 75), 0.0, 76.0, half_busy).trend == 1
+    assert throughput(run, completions(0, 5, 10, 15, 35, 55, 75), 0.0, 76.0, half_busy).trend == -1
+    assert throughput(run, completions(0, 5, 10, 15, 20, 25), 0.0, 26.0, half_busy).trend == 0
