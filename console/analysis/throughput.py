@@ -24,8 +24,8 @@ def throughput(
 ) -> Throughput:
     """Figures of the stretch ``run``; the rate and its ceiling from its last completions.
 
-    ``busy(start, end)`` gives the busy seconds of the busiest device. The ceiling is taken over the very proofs that the
-    rate is taken over: over another stretch, or with proofs half done in it, it could fall below the rate.
+    ``busy(start, end)`` gives the busy seconds of the busiest device. The ceiling is taken over the very proofs that
+    the rate is taken over: over another stretch, or with proofs half done in it, it could fall below the rate.
     """
     ends = sorted(c.ended for c in completions if c.kind is EventKind.JOB_DONE and begin <= c.ended <= now)
     recent = max(_LAST + 1, sum(end > now - _LAST_S for end in ends))
