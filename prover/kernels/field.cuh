@@ -165,6 +165,10 @@ struct Field {
   static CZK_FN void add_row(CarryChain& c, uint32_t* acc, const uint32_t* a, uint32_t k) {
     acc[0] = c.mad_lo_cc(a[0], k, acc[0]);
     acc[1] = c.madc_hi_cc(a[0], k, acc[1]);
+    add_products(c, acc, a, k);
+  }
+  // The row but for its first product.
+  static CZK_FN void add_products(CarryChain& c, uint32_t* acc, const uint32_t* a, uint32_t k) {
     CZK_UNROLL for (int j = 2; j < N; j += 2) {
       acc[j] = c.madc_lo_cc(a[j], k, acc[j]);
       acc[j + 1] = c.madc_hi_cc(a[j], k, acc[j + 1]);
@@ -173,10 +177,30 @@ struct Field {
   // The accumulator is even + odd*2^32. Adds m*p with the m that clears its lowest limb, even[0]. What leaves the even
   // chain belongs to the odd one's top limb; nothing leaves that one, because even + odd*2^32 stays below 2^(32(N+1)).
   static CZK_FN void fold(uint32_t* even, uint32_t* odd) {
-    uint32_t m = even[0] * K.n0;
-    CarryChain o, e;
-    add_row(o, odd, K.p + 1, m);
-    add_row(e, even, K.p, m);
+    if constexpr (kGoldenEnd) {
+      fold_golden(even, odd);
+    } else {
+      uint32_t m = even[0] * K.n0;
+      CarryChain o, e;
+      add_row(o, odd, K.p + 1, m);
+      add_row(e, even, K.p, m);
+      odd[N - 1] = e.addc(odd[N - 1], 0);
+    }
+  }
+  // The same where p ends in 2^64 - 2^32 + 1, as BLS12-381's Fr does: m is -even[0], and its products with the two lowest
+  // limbs are m and m*2^32 - m. Written as products they would also keep the GPU's compiler from joining the halves of
+  // the others.
+  static constexpr bool kGoldenEnd = P::kModulus[0] == 1 && P::kModulus[1] == 0xffffffffu;
+  static CZK_FN void fold_golden(uint32_t* even, uint32_t* odd) {
+    CarryChain negation, o, e;
+    uint32_t m = negation.sub_cc(0, even[0]);
+    uint32_t high = negation.subc(m, 0);
+    odd[0] = o.add_cc(odd[0], even[0]);  // -m is even[0]
+    odd[1] = o.addc_cc(odd[1], high);
+    add_products(o, odd, K.p + 1, m);
+    even[0] = e.add_cc(even[0], m);
+    even[1] = e.addc_cc(even[1], 0);
+    add_products(e, even, K.p, m);
     odd[N - 1] = e.addc(odd[N - 1], 0);
   }
   // One row after the lowest limb is gone: what was odd is even now, what was even is odd and two limbs lower, and its
