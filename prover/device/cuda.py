@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
+from prover.device.cuda_fixed_base import FixedBases
 from prover.device.cuda_kernels import KernelLibrary, Progress, modules_of_proof
 from prover.device.cuda_memory import Arena, CudaArray, PinnedPool, owned
 from prover.device.cuda_ntt import Transforms
@@ -60,6 +61,7 @@ class CudaDevice:
         self.pinned = PinnedPool(self.handles)
         self.kernels = KernelLibrary(driver, cache)
         self.transforms = Transforms(self)
+        self.fixed_bases = FixedBases(self)
         self._residents = Residents(self)
         self.arena.on_shortage(self._residents.evict)
 
@@ -181,6 +183,7 @@ class CudaDevice:
         self.driver.synchronize_device()
         self._residents.clear()
         self.transforms.clear()
+        self.fixed_bases.clear()
         self.arena.trim()
         self.pinned.close()
         self.kernels.close()

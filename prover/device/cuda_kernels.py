@@ -72,7 +72,7 @@ class KernelModule:
 
 
 _PER_CURVE = ("ntt.cu", "vector.cu", "spmv.cu")
-_PER_GROUP: tuple[str, ...] = ()
+_PER_GROUP = ("fixed_base.cu",)
 _PLAIN: tuple[str, ...] = ()
 
 

@@ -240,6 +240,14 @@ def _mul_sub(
     native.mul_sub(curve, a, b, c, out, canonical_out, stream.threads, stream.cancel)
 
 
-_OPS: Mapping[str, Any] = MappingProxyType({"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub})
+def _fixed_base(
+    stream: HostStream, *, curve: Curve, group: native.GroupId, base: bytes, scalars: Array, out: Array
+) -> None:
+    native.fixed_base_mul(curve, group, base, scalars, out, stream.threads, stream.cancel)
+
+
+_OPS: Mapping[str, Any] = MappingProxyType(
+    {"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub, "fixed_base": _fixed_base}
+)
 
 __all__ = ["HostDevice", "HostEvent", "HostStream", "cores"]
