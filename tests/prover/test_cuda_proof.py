@@ -80,6 +80,19 @@ def test_a_slot_of_partitions_and_its_memory(kind):
     assert stays[0] == stays[1] == stays[2] > 0
 
 
+def test_a_key_that_has_no_room_is_streamed():
+    """The sums of parts; the arena never holds more than its cap."""
+    circuit, values, key = case(BN254, 800)
+    host = HostDevice(1)
+    assignment = assign(key, files.witness(circuit, values), host)
+    expected = prove(key, assignment, host)
+    size = sum(memoryview(points).nbytes for _, _, points in key.queries())
+    for cap in (size * 2, size * 2 // 3):
+        device = emulated(memory_cap=cap)
+        assert prove(key, assignment, device) == expected
+        assert device.memory().peak <= cap
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["poseidon-merkle-10", "range-check-12", "poseidon-merkle-14", "range-check-16"])
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
