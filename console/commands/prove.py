@@ -142,6 +142,7 @@ class _Job:
         from prover.groth16.prove import SlotProof
         from prover.groth16.witness import assign
 
+        device.prepare(key.curve, progress=self._progress)
         self._progress("multiplying the matrices", 0.0)
         assignment = assign(key, witness.values, device, cancel=cancel)
         self._lap("synthesis")

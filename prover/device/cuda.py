@@ -15,19 +15,20 @@ from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
 from prover.device.cuda_fixed_base import FixedBases
-from prover.device.cuda_kernels import KernelLibrary, Progress, modules_of_proof
+from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
 from prover.device.cuda_memory import Arena, CudaArray, PinnedPool, owned
 from prover.device.cuda_ntt import Transforms
 from prover.device.cuda_ops import OPERATIONS
 from prover.device.cuda_residents import Residents
 from prover.device.cuda_stream import CudaStream, HandlePool
 from prover.device.errors import DeviceLost, UnknownOperation, WrongDevice
+from prover.device.host import cores
 from prover.device.values import Capability, Step, Usage
 
 if TYPE_CHECKING:
     from prover.device.cuda_driver import Driver
     from prover.device.kernel_cache import KernelCache
-    from prover.device.protocol import Array, HostArray, Stream
+    from prover.device.protocol import Array, HostArray, Progress, Stream
 
 _RING = 4
 """Pinned buffers of one copy: while some are on their way, the next is filled."""
@@ -63,6 +64,7 @@ class CudaDevice:
         self.transforms = Transforms(self)
         self.fixed_bases = FixedBases(self)
         self._residents = Residents(self)
+        self._prepared: set[int] = set()
         self.arena.on_shortage(self._residents.evict)
 
     @property
@@ -160,13 +162,15 @@ class CudaDevice:
         with self._watched(own):
             return operation(own, **step.arguments)
 
-    def prepare(self, curve: Curve, threads: int = 4, progress: Progress | None = None) -> None:
-        """Compile or load what a proof on this curve needs.
+    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+        """Compile or load what a proof on this curve needs; nothing the next time.
 
         Raises:
             KernelCompileError, MachineLacks: if that fails.
         """
-        self.kernels.prepare(modules_of_proof(curve), threads, progress)
+        if curve.index not in self._prepared:
+            self.kernels.prepare(modules_of_proof(curve), threads or cores(), progress)
+            self._prepared.add(curve.index)
 
     def memory(self) -> Usage:
         """Bytes in arrays, bytes that could be had, the most that arrays ever took."""

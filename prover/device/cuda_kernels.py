@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,8 @@ from prover.native import GroupId
 if TYPE_CHECKING:
     from prover.device.cuda_driver import Driver, KernelFacts
     from prover.device.cuda_stream import CudaStream
+    from prover.device.protocol import Progress
 
-Progress = Callable[[str, float | None], None]
-"""Told what is being done, and the share done."""
 Argument = Any
 """Of a kernel: a ``CudaArray``, or a ctypes integer of the parameter's width."""
 _Key = tuple[str, int | None, int | None]
@@ -238,7 +237,6 @@ __all__ = [
     "KernelModule",
     "LoadedModule",
     "ModuleRecord",
-    "Progress",
     "all_modules",
     "modules_of_proof",
 ]

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from prover.device.protocol import Array, DeviceEvent, HostArray, Stream
+    from prover.device.protocol import Array, DeviceEvent, HostArray, Progress, Stream
 
 
 def cores() -> int:
@@ -122,6 +122,9 @@ class HostDevice:
     def ops(self) -> Mapping[str, Any]:
         """Operation name -> callable with the common signature."""
         return _OPS
+
+    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+        """Nothing: the library is compiled."""
 
     def empty(self, n: int, words: int, stream: Stream) -> memoryview:
         """``n`` rows of ``words`` 64-bit words (zero, as it happens).

@@ -166,6 +166,7 @@ class SlotProof:
 
     def setup(self) -> None:
         """Allocate the vectors of every partition and draw the blinding."""
+        self._device.prepare(self._key.curve)
         self._stream = self._device.stream("proof", self._threads, self._cancel)
         blindings = self._blindings or [Blinding.random(self._key.curve) for _ in self._assignments]
         for blinding in blindings:

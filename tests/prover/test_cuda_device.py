@@ -279,6 +279,18 @@ def test_impossible_launches_are_refused_with_both_numbers(device):
     module.launch("mul_sub", 0, 32, [], stream)
 
 
+def test_preparing_loads_what_a_proof_runs_and_tells_how_far_it_is():
+    device, told = emulated(), []
+    device.prepare(BN254, 2, lambda what, share: told.append((what, share)))
+    assert [share for _, share in told] == sorted(share for _, share in told)
+    assert told[0][0].startswith("kernels: ")
+    names = {record.cache.name for record in device.kernels.records}
+    assert {"ntt-bn254", "vector-bn254", "spmv-bn254"} <= names
+    count = len(device.kernels.records)
+    device.prepare(BN254)
+    assert len(device.kernels.records) == count
+
+
 def test_importing_the_prover_loads_no_cupy():
     code = "import sys, prover, prover.device, prover.groth16.prove; sys.exit('cupy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
