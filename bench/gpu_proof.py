@@ -105,9 +105,8 @@ def main() -> None:
             assert isinstance(median, dict) and isinstance(first, dict)
             shown = "  ".join(f"{name} {seconds * 1e3:.1f}" for name, seconds in median.items())
             total = sum(median[phase] for phase in PHASES) * 1e3
-            print(
-                f"2^{size} key {line['key_s']:.2f} s, first {sum(first[p] for p in PHASES):.2f} s, then {total:.1f} ms: {shown}"
-            )
+            begun = f"key {line['key_s']:.2f} s, first {sum(first[phase] for phase in PHASES):.2f} s"
+            print(f"2^{size} {begun}, then {total:.1f} ms: {shown}", flush=True)
 
 
 if __name__ == "__main__":
