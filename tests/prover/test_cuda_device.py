@@ -279,6 +279,41 @@ def test_impossible_launches_are_refused_with_both_numbers(device):
     module.launch("mul_sub", 0, 32, [], stream)
 
 
+ILLEGAL = """
+import ctypes
+from prover.curves import BN254
+from prover.device import open_device
+from prover.device.cuda_kernels import KernelModule
+from prover.device.cuda_memory import CudaArray
+from prover.device.errors import DeviceLost
+
+device = open_device("cuda")
+stream = device.stream("test")
+nowhere = CudaArray(None, 4096, 1 << 20)
+arguments = [nowhere, nowhere, nowhere, nowhere, ctypes.c_uint32(1 << 15), ctypes.c_uint32(0)]
+device.kernels.get(KernelModule("vector.cu", BN254)).launch("mul_sub", 128, 256, arguments, stream)
+for attempt in (lambda: device.upload(bytes(100), stream), lambda: device.stream("other")):
+    try:
+        attempt()
+    except DeviceLost as error:
+        print(error)
+device.close()
+assert open_device("host").upload(b"abc", None) == b"abc"
+"""
+
+
+@pytest.mark.gpu
+def test_an_illegal_access_loses_the_device_and_nothing_else():
+    """In a process of its own, for its GPU context is gone afterwards."""
+    cuda_device("real")
+    run = subprocess.run([sys.executable, "-c", ILLEGAL], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    first, second = run.stdout.splitlines()
+    assert first.startswith("device lost: ")
+    assert "illegal memory access" in first
+    assert second == "device lost: it failed before: cuda:0: prove on another device, or restart the prover"
+
+
 def test_preparing_loads_what_a_proof_runs_and_tells_how_far_it_is():
     device, told = emulated(), []
     device.prepare(BN254, 2, lambda what, share: told.append((what, share)))
