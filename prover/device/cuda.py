@@ -7,8 +7,7 @@ bytes have arrived, ``download`` when they are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prover import buffers
@@ -56,7 +55,6 @@ class CudaDevice:
             shared_bytes_per_multiprocessor=properties.shared_bytes_per_multiprocessor,
             l2_bytes=properties.l2_bytes,
         )
-        self.lost: DeviceLost | None = None
         self.handles = HandlePool(driver)
         self.arena = Arena(self.handles, self.name, memory_cap)
         self.pinned = PinnedPool(self.handles)
@@ -66,6 +64,11 @@ class CudaDevice:
         self._residents = Residents(self)
         self._prepared: set[int] = set()
         self.arena.on_shortage(self._residents.evict)
+
+    @property
+    def lost(self) -> DeviceLost | None:
+        """Why nothing on it can be used any more; None as long as it can."""
+        return self.driver.lost
 
     @property
     def ops(self) -> Mapping[str, Any]:
@@ -91,11 +94,10 @@ class CudaDevice:
         nbytes = memoryview(host).nbytes
         if nbytes > target.nbytes:
             raise ValueError(f"cannot copy {nbytes} bytes into {target.nbytes}")
-        with self._watched(own):
-            if target.nbytes > nbytes:
-                own.submitted += 1
-                self.driver.fill(target.address + nbytes, 0, target.nbytes - nbytes, own.handle)
-            self._copy_in(target, host, nbytes, own)
+        if target.nbytes > nbytes:
+            own.submitted += 1
+            self.driver.fill(target.address + nbytes, 0, target.nbytes - nbytes, own.handle)
+        self._copy_in(target, host, nbytes, own)
 
     def rows(self, array: Array, start: int, stop: int, words: int) -> CudaArray:
         """The rows ``start <= i < stop`` of ``words`` 64-bit words, a view.
@@ -116,8 +118,7 @@ class CudaDevice:
         """
         own, nbytes = self._mine(stream), memoryview(host).nbytes
         array = self.arena.take(nbytes, own)
-        with self._watched(own):
-            self._copy_in(array, host, nbytes, own)
+        self._copy_in(array, host, nbytes, own)
         return array
 
     def resident(self, host: HostArray, stream: Stream) -> CudaArray:
@@ -136,8 +137,7 @@ class CudaDevice:
         """
         source, own = owned(array, self.name), self._mine(stream)
         out = bytearray(source.nbytes)
-        with self._watched(own):
-            self._copy_out(out, source, own)
+        self._copy_out(out, source, own)
         return memoryview(out)
 
     def stream(self, name: str, threads: int = 1, cancel: CancelToken | None = None) -> CudaStream:
@@ -159,8 +159,7 @@ class CudaDevice:
         own = self._mine(stream)
         if own.cancel is not None and own.cancel.cancelled:
             raise Cancelled
-        with self._watched(own):
-            return operation(own, **step.arguments)
+        return operation(own, **step.arguments)
 
     def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
         """Compile or load what a proof on this curve needs; nothing the next time.
@@ -202,14 +201,6 @@ class CudaDevice:
     def _alive(self) -> None:
         if self.lost is not None:
             raise DeviceLost("it failed before", self.name) from self.lost
-
-    @contextmanager
-    def _watched(self, stream: CudaStream) -> Iterator[None]:
-        try:
-            yield
-        except DeviceLost as error:
-            self.lost = self.lost or error
-            raise
 
     def _copy_in(self, target: CudaArray, host: HostArray, nbytes: int, stream: CudaStream) -> None:
         """Through a ring of pinned buffers; returns when the last of them has arrived."""
