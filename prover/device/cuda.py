@@ -20,7 +20,7 @@ from prover.device.cuda_ntt import Transforms
 from prover.device.cuda_ops import OPERATIONS
 from prover.device.cuda_residents import Residents
 from prover.device.cuda_stream import CudaStream, HandlePool
-from prover.device.errors import DeviceLost, UnknownOperation, WrongDevice
+from prover.device.errors import CudaFailure, DeviceLost, NoCudaDevice, UnknownOperation, WrongDevice
 from prover.device.host import cores
 from prover.device.values import Capability, Step, Usage
 
@@ -209,18 +209,23 @@ class CudaDevice:
         stream.end_kernels()
         source = buffers.address(host)
         ring: list[tuple[int, int]] = []  # pinned buffer, event of the copy out of it
+        at = index = 0
         try:
-            for index, at in enumerate(range(0, nbytes, self.pinned.chunk)):
-                size = min(self.pinned.chunk, nbytes - at)
-                if len(ring) < _RING and (index == 0 or index == len(ring)):
-                    ring.append((self.pinned.take(), self.handles.take("plain")))
+            while at < nbytes:
+                more = self.pinned.take_more() if 0 < len(ring) < _RING else None if ring else self.pinned.take()
+                if more is not None:
+                    ring.append((more, self.handles.take("plain")))
+                    index = len(ring) - 1
                 else:
-                    self.driver.synchronize_event(ring[index % len(ring)][1])
-                pinned, event = ring[index % len(ring)]
+                    index = (index + 1) % len(ring)
+                    self.driver.synchronize_event(ring[index][1])
+                pinned, event = ring[index]
+                size = min(self.pinned.chunk, nbytes - at)
                 buffers.move(pinned, source + at, size)
                 stream.submitted += 1
                 self.driver.copy_in(target.address + at, pinned, size, stream.handle)
                 self.driver.record(event, stream.handle)
+                at += size
             for _, event in ring:
                 self.driver.synchronize_event(event)
         finally:
@@ -252,10 +257,18 @@ def open_cuda(spec: str) -> CudaDevice:
     Raises:
         NoCudaDevice: in one line, why there is none.
     """
-    from prover.device.cuda_cupy import CupyDriver
     from prover.device.cuda_probe import require
 
-    return CudaDevice(CupyDriver(require(spec)))
+    ordinal = require(spec)
+    try:
+        from prover.device.cuda_cupy import CupyDriver
+
+        driver = CupyDriver(ordinal)
+    except ImportError as error:
+        raise NoCudaDevice(f"CuPy does not load ({error})", spec, "reinstall it") from error
+    except CudaFailure as error:
+        raise NoCudaDevice(error.what, spec, "match driver and CuPy: cuzk-top[cuda12] or [cuda13]") from error
+    return CudaDevice(driver)
 
 
 __all__ = ["CudaDevice", "open_cuda"]

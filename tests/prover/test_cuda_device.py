@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from prover.cancel import Cancelled, CancelToken
 from prover.curves import BN254
 from prover.device.cuda import CudaDevice
 from prover.device.cuda_kernels import KernelModule
+from prover.device.cuda_memory import PinnedPool
 from prover.device.errors import DeviceLost, LaunchRefused, OutOfMemory, UnknownOperation, WrongDevice
 from prover.device.host import HostDevice
 from prover.device.protocol import Device
@@ -54,6 +56,28 @@ def test_copies_of_every_size(device):
         array = device.upload(data, stream)
         assert array.nbytes == nbytes
         assert bytes(device.download(array, stream)) == data
+
+
+def test_copies_of_many_threads_with_few_pinned_buffers():
+    """Nobody waits for a second buffer while holding the first."""
+    device = emulated()
+    device.pinned = PinnedPool(device.handles, chunk=1 << 12, cap=2 << 12)
+    data = [bytes([i]) * 50_000 for i in range(8)]
+
+    def copy(i):
+        stream = device.stream("test")
+        return bytes(device.download(device.upload(data[i], stream), stream)) == data[i]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(copy, range(8)))
+    assert device.pinned.nbytes == 2 << 12
+
+
+def test_no_pinned_memory_at_all_is_said():
+    device = emulated()
+    device.driver.allocate_pinned = lambda nbytes: None
+    with pytest.raises(OutOfMemory, match="pinned host memory"):
+        device.upload(b"abc", device.stream("test"))
 
 
 def test_write_copies_and_clears_the_rest(device):
