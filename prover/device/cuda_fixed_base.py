@@ -78,7 +78,8 @@ class FixedBases:
                 found = self._device.upload(window_table(curve, group, base), stream)
                 stream.synchronize()  # other streams use it without waiting for this one
                 self._tables[key] = found
-                while len(self._tables) > self._KEPT:
+                if len(self._tables) > self._KEPT:
+                    self._device.driver.synchronize_device()  # other streams may be using what goes
                     self._tables.popitem(last=False)
             self._tables.move_to_end(key)
             return found

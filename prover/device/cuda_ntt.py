@@ -168,7 +168,8 @@ class Transforms:
             if found is None:
                 found = _Tables(self._device, curve, log_n, root, inverse, shift, stream).prepared()
                 self._prepared[key] = found
-                while len(self._prepared) > self._KEPT:
+                if len(self._prepared) > self._KEPT:
+                    self._device.driver.synchronize_device()  # other streams may be using what goes
                     self._prepared.popitem(last=False)
             self._prepared.move_to_end(key)
             return found
