@@ -8,8 +8,6 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from console.progress import ProgressLine
     from prover.cancel import CancelToken
     from prover.device.protocol import Device
@@ -37,9 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from console.interrupts import run_interruptibly
     from console.progress import ProgressLine
 
-    check_outputs(
-        {"--proof": args.proof, "--public": args.public}, {"ZKEY": args.zkey, "WTNS": args.wtns, "--r1cs": args.r1cs}
-    )
+    refuse_same_file("--proof", args.proof, "--public", args.public)
     with ProgressLine() as progress:
         job = _Job(args, progress)
         run_interruptibly(job.work)
@@ -50,22 +46,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
-    """Each output goes to a file of its own, and none over an input. Paths by the names of their options.
+def refuse_same_file(first: str, path: str, second: str, other: str) -> None:
+    """Two outputs must go to two files.
 
     Raises:
-        InputError: if two are the same file.
+        InputError: if they do not.
     """
     from prover.errors import InputError
-    from prover.formats.errors import printable
 
-    taken = {os.path.realpath(path): name for name, path in inputs.items() if path}
-    for name, path in outputs.items():
-        if not path:
-            continue
-        first = taken.setdefault(os.path.realpath(path), name)
-        if first is not name:
-            raise InputError(f"{first} and {name} name the same file", printable(path), "give two names")
+    if os.path.realpath(path) == os.path.realpath(other):
+        raise InputError(f"{first} and {second} name the same file", path, "give two names")
 
 
 def device_threads(args: argparse.Namespace) -> int:
@@ -142,7 +132,6 @@ class _Job:
         from prover.groth16.prove import SlotProof
         from prover.groth16.witness import assign
 
-        device.prepare(key.curve, progress=self._progress)
         self._progress("multiplying the matrices", 0.0)
         assignment = assign(key, witness.values, device, cancel=cancel)
         self._lap("synthesis")
@@ -179,4 +168,4 @@ class _Job:
         self._mark = now
 
 
-__all__ = ["NOT_VALID", "check_outputs", "configure", "device_threads", "run"]
+__all__ = ["NOT_VALID", "configure", "device_threads", "refuse_same_file", "run"]

@@ -13,11 +13,29 @@
 #pragma once
 #include <immintrin.h>
 
+#include <utility>
+
 #include "host_field.hpp"
 
 CZK_BEGIN
 
 using Vec = __m512i;
+#define CZK_LAMBDA __attribute__((always_inline))
+
+// fn(0), ..., fn(n - 1), and fn(0, 0), fn(0, 1), ..., with compile-time arguments: unrolled before the compiler decides
+// which vectors live in registers. A loop is unrolled after that, and every vector of a limb array goes through memory.
+template <class Fn, int... i>
+CZK_FN void each_of(Fn&& fn, std::integer_sequence<int, i...>) {
+  (fn(std::integral_constant<int, i>{}), ...);
+}
+template <int n, class Fn>
+CZK_FN void each(Fn&& fn) {
+  each_of(fn, std::make_integer_sequence<int, n>{});
+}
+template <int m, int n, class Fn>
+CZK_FN void each(Fn&& fn) {
+  each<m>([&](auto i) CZK_LAMBDA { each<n>([&](auto j) CZK_LAMBDA { fn(i, j); }); });
+}
 
 CZK_FN Vec vec_set(uint64_t x) { return _mm512_set1_epi64(int64_t(x)); }
 CZK_FN Vec vec_zero() { return _mm512_setzero_si512(); }
@@ -147,7 +165,7 @@ struct IfmaField {
 
   static CZK_FN IfmaField set(const Limbs& x) {
     IfmaField o;
-    CZK_UNROLL for (int w = 0; w < W; w++) CZK_UNROLL for (int i = 0; i < N; i++) o.v[w][i] = limb(x, i);
+    each<W, N>([&](auto w, auto i) CZK_LAMBDA { o.v[w][i] = limb(x, i); });
     return o;
   }
   static CZK_FN IfmaField zero() { return set(Limbs{}); }
@@ -156,31 +174,31 @@ struct IfmaField {
   // --- lanes ---
   CZK_FN IfmaField<P, 1> group(int w) const {
     IfmaField<P, 1> o;
-    CZK_UNROLL for (int i = 0; i < N; i++) o.v[0][i] = v[w][i];
+    each<N>([&](auto i) CZK_LAMBDA { o.v[0][i] = v[w][i]; });
     return o;
   }
   static CZK_FN IfmaField pair(const IfmaField<P, 1>& a, const IfmaField<P, 1>& b) {
     static_assert(W == 2);
     IfmaField o;
-    CZK_UNROLL for (int i = 0; i < N; i++) o.v[0][i] = a.v[0][i], o.v[1][i] = b.v[0][i];
+    each<N>([&](auto i) CZK_LAMBDA { o.v[0][i] = a.v[0][i], o.v[1][i] = b.v[0][i]; });
     return o;
   }
   // The lanes of `mask` from a, the others from b.
   static CZK_FN IfmaField select(Mask mask, const IfmaField& a, const IfmaField& b) {
     IfmaField o;
-    CZK_UNROLL for (int w = 0; w < W; w++)
-      CZK_UNROLL for (int i = 0; i < N; i++)
-        o.v[w][i] = _mm512_mask_mov_epi64(b.v[w][i], __mmask8(mask >> (8 * w)), a.v[w][i]);
+    each<W, N>([&](auto w, auto i) CZK_LAMBDA {
+      o.v[w][i] = _mm512_mask_mov_epi64(b.v[w][i], __mmask8(mask >> (8 * w)), a.v[w][i]);
+    });
     return o;
   }
   // One lane's limbs; the value need not be canonical.
   CZK_FN Limbs lane(int l) const {
     Limbs o;
-    CZK_UNROLL for (int i = 0; i < N; i++) std::memcpy(&o.v[i], reinterpret_cast<const char*>(&v[l / 8][i]) + 8 * (l % 8), 8);
+    for (int i = 0; i < N; i++) std::memcpy(&o.v[i], reinterpret_cast<const char*>(&v[l / 8][i]) + 8 * (l % 8), 8);
     return o;
   }
   CZK_FN void set_lane(int l, const Limbs& x) {
-    CZK_UNROLL for (int i = 0; i < N; i++) std::memcpy(reinterpret_cast<char*>(&v[l / 8][i]) + 8 * (l % 8), &x.v[i], 8);
+    for (int i = 0; i < N; i++) std::memcpy(reinterpret_cast<char*>(&v[l / 8][i]) + 8 * (l % 8), &x.v[i], 8);
   }
 
   // --- carries ---
@@ -188,39 +206,36 @@ struct IfmaField {
   CZK_FN IfmaField normalised() const {
     IfmaField o;
     const Vec mask = vec_set(Constants::kMask);
-    CZK_UNROLL for (int w = 0; w < W; w++) {
+    each<W>([&](auto w) CZK_LAMBDA {
       Vec x = v[w][0];
-      CZK_UNROLL for (int i = 0; i + 1 < N; i++) {
+      each<N - 1>([&](auto i) CZK_LAMBDA {
         o.v[w][i] = _mm512_and_si512(x, mask);
         x = _mm512_add_epi64(v[w][i + 1], _mm512_srai_epi64(x, 52));
-      }
+      });
       o.v[w][N - 1] = x;
-    }
+    });
     return o;
   }
   // Limb by limb, the carries left in place.
   static CZK_FN IfmaField add_raw(const IfmaField& a, const IfmaField& b) {
     IfmaField o;
-    CZK_UNROLL for (int w = 0; w < W; w++)
-      CZK_UNROLL for (int i = 0; i < N; i++) o.v[w][i] = _mm512_add_epi64(a.v[w][i], b.v[w][i]);
+    each<W, N>([&](auto w, auto i) CZK_LAMBDA { o.v[w][i] = _mm512_add_epi64(a.v[w][i], b.v[w][i]); });
     return o;
   }
   static CZK_FN IfmaField sub_raw(const IfmaField& a, const IfmaField& b) {
     IfmaField o;
-    CZK_UNROLL for (int w = 0; w < W; w++)
-      CZK_UNROLL for (int i = 0; i < N; i++) o.v[w][i] = _mm512_sub_epi64(a.v[w][i], b.v[w][i]);
+    each<W, N>([&](auto w, auto i) CZK_LAMBDA { o.v[w][i] = _mm512_sub_epi64(a.v[w][i], b.v[w][i]); });
     return o;
   }
   // this + k*p in the lanes of `mask` (k may be negative).
   template <int k>
   CZK_FN IfmaField plus_p_raw(Mask mask = kAll) const {
     IfmaField o;
-    CZK_UNROLL for (int w = 0; w < W; w++)
-      CZK_UNROLL for (int i = 0; i < N; i++) {
-        Vec kp = limb(K.multiple[k < 0 ? -k : k], i);
-        __mmask8 m = __mmask8(mask >> (8 * w));
-        o.v[w][i] = k < 0 ? _mm512_mask_sub_epi64(v[w][i], m, v[w][i], kp) : _mm512_mask_add_epi64(v[w][i], m, v[w][i], kp);
-      }
+    each<W, N>([&](auto w, auto i) CZK_LAMBDA {
+      const Vec kp = limb(K.multiple[k < 0 ? -k : k], i);
+      const __mmask8 m = __mmask8(mask >> (8 * w));
+      o.v[w][i] = k < 0 ? _mm512_mask_sub_epi64(v[w][i], m, v[w][i], kp) : _mm512_mask_add_epi64(v[w][i], m, v[w][i], kp);
+    });
     return o;
   }
 
@@ -236,10 +251,10 @@ struct IfmaField {
   template <int k>
   CZK_FN IfmaField reduce_once() const {
     IfmaField d = plus_p_raw<-k>().normalised();
-    CZK_UNROLL for (int w = 0; w < W; w++) {
-      __mmask8 negative = _mm512_movepi64_mask(d.v[w][N - 1]);
-      CZK_UNROLL for (int i = 0; i < N; i++) d.v[w][i] = _mm512_mask_mov_epi64(d.v[w][i], negative, v[w][i]);
-    }
+    each<W>([&](auto w) CZK_LAMBDA {
+      const __mmask8 negative = _mm512_movepi64_mask(d.v[w][N - 1]);
+      each<N>([&](auto i) CZK_LAMBDA { d.v[w][i] = _mm512_mask_mov_epi64(d.v[w][i], negative, v[w][i]); });
+    });
     return d;
   }
   // The representative in [0, p) of a value below 8p.
@@ -249,11 +264,11 @@ struct IfmaField {
   // Lanes whose limbs are all zero (after canonical(): whose element is zero).
   CZK_FN Mask zero_limbs() const {
     Mask mask = 0;
-    CZK_UNROLL for (int w = 0; w < W; w++) {
+    each<W>([&](auto w) CZK_LAMBDA {
       Vec any = v[w][0];
-      CZK_UNROLL for (int i = 1; i < N; i++) any = _mm512_or_si512(any, v[w][i]);
+      each<N - 1>([&](auto i) CZK_LAMBDA { any = _mm512_or_si512(any, v[w][i + 1]); });
       mask |= Mask(_mm512_testn_epi64_mask(any, any)) << (8 * w);
-    }
+    });
     return mask;
   }
 
@@ -264,79 +279,115 @@ struct IfmaField {
   };
   CZK_FN Factor factor() const {
     Factor o;
-    CZK_UNROLL for (int w = 0; w < W; w++) o.v[w] = v[w];
+    each<W>([&](auto w) CZK_LAMBDA { o.v[w] = v[w]; });
     return o;
   }
 
-  // Row i of the products' low halves, into the accumulators from limb `shift` on.
-  template <int T, int shift>
-  static CZK_FN void low_halves(Vec (&t)[W][N + 1], const Factor (&a)[T], const Factor (&b)[T], int i) {
-    if (i == N) return;
-    CZK_UNROLL for (int k = 0; k < T; k++)
-      CZK_UNROLL for (int j = 0; j < N; j++)
-        CZK_UNROLL for (int w = 0; w < W; w++) t[w][j + shift] = madd_lo_mem(t[w][j + shift], a[k].v[w][i], b[k].v[w][j]);
+  // (a[0]*b[0] + ... + a[T-1]*b[T-1]) / R, value below (sum of A*B / kSlack + 1) p for a < A*p, b < B*p. Limbs are
+  // normalised, or raw: below 2^58 and not negative, for another sum. The result may overwrite a factor.
+  template <int T>
+  CZK_FN void set_sum_of_products(const Factor (&a)[T], const Factor (&b)[T]) {
+    if constexpr (kOutlined)
+      outlined<T, true>(a, b, *this);
+    else
+      *this = inlined<T>(a, b).normalised();
   }
-
-  // (a[0]*b[0] + ... + a[T-1]*b[T-1]) / R, limbs not normalised (below 2^58, not negative), value below
-  // (sum of A*B / kSlack + 1) p for a < A*p, b < B*p. Operand scanning with the reduction interleaved; carries between
-  // limbs wait in the 12 spare bits of the accumulators.
+  template <int T>
+  CZK_FN void set_sum_of_products_raw(const Factor (&a)[T], const Factor (&b)[T]) {
+    if constexpr (kOutlined)
+      outlined<T, false>(a, b, *this);
+    else
+      *this = inlined<T>(a, b);
+  }
+  template <int T>
+  static CZK_FN IfmaField sum_of_products(const Factor (&a)[T], const Factor (&b)[T]) {
+    IfmaField o;
+    o.template set_sum_of_products<T>(a, b);
+    return o;
+  }
   template <int T>
   static CZK_FN IfmaField sum_of_products_raw(const Factor (&a)[T], const Factor (&b)[T]) {
-    if constexpr (kOutlined) {
-      IfmaField o;
-      outlined<T>(a, b, o);
-      return o;
-    } else {
-      return inlined<T>(a, b);
-    }
+    IfmaField o;
+    o.template set_sum_of_products_raw<T>(a, b);
+    return o;
   }
+
+  // Montgomery product a*b/R, normalised, below (A*B/kSlack + 1)p.
+  friend CZK_FN IfmaField operator*(const IfmaField& a, const IfmaField& b) {
+    IfmaField o;
+    o.set_product(a, b);
+    return o;
+  }
+  // The same in place, where a copy of the result would cost a store and a load for every limb.
+  CZK_FN void set_product(const IfmaField& a, const IfmaField& b) {
+    const Factor x[1] = {a.factor()}, y[1] = {b.factor()};
+    set_sum_of_products<1>(x, y);
+  }
+  CZK_FN IfmaField sqr() const { return *this * *this; }
 
  private:
   // A product of two groups of eight limbs is 700 instructions and 6 kB: a loop of five inlined ones would not fit the
   // first-level instruction cache.
   static constexpr bool kOutlined = N >= 8;
 
-  template <int T>
+  template <int T, bool normalise>
   static __attribute__((noinline)) void outlined(const Factor (&a)[T], const Factor (&b)[T], IfmaField& o) {
-    o = inlined<T>(a, b);
+    if constexpr (normalise)
+      o = inlined<T>(a, b).normalised();
+    else
+      o = inlined<T>(a, b);
   }
+
+  // Where the instruction reads a factor: with eight limbs there are too few registers for the accumulators and factors.
+  static CZK_FN Vec low(Vec acc, Vec a, const Vec& b) {
+    return kOutlined ? madd_lo_mem(acc, a, b) : madd_lo(acc, a, b);
+  }
+  static CZK_FN Vec high(Vec acc, Vec a, const Vec& b) {
+    return kOutlined ? madd_hi_mem(acc, a, b) : madd_hi(acc, a, b);
+  }
+  static CZK_FN Vec low(Vec acc, Vec a, const uint64_t& b) {
+    return kOutlined ? madd_lo_all(acc, a, b) : madd_lo(acc, a, vec_set(b));
+  }
+  static CZK_FN Vec high(Vec acc, Vec a, const uint64_t& b) {
+    return kOutlined ? madd_hi_all(acc, a, b) : madd_hi(acc, a, vec_set(b));
+  }
+
+  // Row i of the products' low halves, into the accumulators from limb `shift` on.
+  template <int T, int i, int shift>
+  static CZK_FN void low_halves(Vec (&t)[W][N + 1], const Factor (&a)[T], const Factor (&b)[T]) {
+    if constexpr (i < N)
+      each<T, N>([&](auto k, auto j) CZK_LAMBDA {
+        each<W>([&](auto w) CZK_LAMBDA { t[w][j + shift] = low(t[w][j + shift], a[k].v[w][i], b[k].v[w][j]); });
+      });
+  }
+
+  // Operand scanning with the reduction interleaved; carries between limbs wait in the 12 spare bits of the accumulators.
   template <int T>
   static CZK_FN IfmaField inlined(const Factor (&a)[T], const Factor (&b)[T]) {
     // The next row's low halves do not wait for m: they go before it where registers are left, else after.
     constexpr bool kLate = W * N > 12;
-    IfmaField o;
     Vec t[W][N + 1], m[W];
-    CZK_UNROLL for (int j = 0; j <= N; j++) CZK_UNROLL for (int w = 0; w < W; w++) t[w][j] = vec_zero();
-    low_halves<T, 0>(t, a, b, 0);
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      CZK_UNROLL for (int w = 0; w < W; w++) m[w] = madd_lo_all(vec_zero(), t[w][0], K.n0);
-      CZK_UNROLL for (int k = 0; k < T; k++)
-        CZK_UNROLL for (int j = 0; j < N; j++)
-          CZK_UNROLL for (int w = 0; w < W; w++) t[w][j + 1] = madd_hi_mem(t[w][j + 1], a[k].v[w][i], b[k].v[w][j]);
-      if constexpr (!kLate) low_halves<T, 1>(t, a, b, i + 1);
-      CZK_UNROLL for (int j = 0; j < N; j++)
-        CZK_UNROLL for (int w = 0; w < W; w++) t[w][j] = madd_lo_all(t[w][j], m[w], K.multiple[1].v[j]);
-      CZK_UNROLL for (int j = 0; j < N; j++)
-        CZK_UNROLL for (int w = 0; w < W; w++) t[w][j + 1] = madd_hi_all(t[w][j + 1], m[w], K.multiple[1].v[j]);
-      CZK_UNROLL for (int w = 0; w < W; w++) {
+    each<W, N + 1>([&](auto w, auto j) CZK_LAMBDA { t[w][j] = vec_zero(); });
+    low_halves<T, 0, 0>(t, a, b);
+    each<N>([&](auto i) CZK_LAMBDA {
+      each<W>([&](auto w) CZK_LAMBDA { m[w] = low(vec_zero(), t[w][0], K.n0); });
+      each<T, N>([&](auto k, auto j) CZK_LAMBDA {
+        each<W>([&](auto w) CZK_LAMBDA { t[w][j + 1] = high(t[w][j + 1], a[k].v[w][i], b[k].v[w][j]); });
+      });
+      if constexpr (!kLate) low_halves<T, i + 1, 1>(t, a, b);
+      each<N, W>([&](auto j, auto w) CZK_LAMBDA { t[w][j] = low(t[w][j], m[w], K.multiple[1].v[j]); });
+      each<N, W>([&](auto j, auto w) CZK_LAMBDA { t[w][j + 1] = high(t[w][j + 1], m[w], K.multiple[1].v[j]); });
+      each<W>([&](auto w) CZK_LAMBDA {
         t[w][1] = _mm512_add_epi64(t[w][1], _mm512_srli_epi64(t[w][0], 52));
-        CZK_UNROLL for (int j = 0; j < N; j++) t[w][j] = t[w][j + 1];
+        each<N>([&](auto j) CZK_LAMBDA { t[w][j] = t[w][j + 1]; });
         t[w][N] = vec_zero();
-      }
-      if constexpr (kLate) low_halves<T, 0>(t, a, b, i + 1);
-    }
-    CZK_UNROLL for (int w = 0; w < W; w++) CZK_UNROLL for (int j = 0; j < N; j++) o.v[w][j] = t[w][j];
+      });
+      if constexpr (kLate) low_halves<T, i + 1, 0>(t, a, b);
+    });
+    IfmaField o;
+    each<W, N>([&](auto w, auto j) CZK_LAMBDA { o.v[w][j] = t[w][j]; });
     return o;
   }
-
- public:
-  static CZK_FN IfmaField mul_raw(const IfmaField& a, const IfmaField& b) {
-    const Factor x[1] = {a.factor()}, y[1] = {b.factor()};
-    return sum_of_products_raw<1>(x, y);
-  }
-  // Montgomery product a*b/R, normalised, below (A*B/kSlack + 1)p.
-  friend CZK_FN IfmaField operator*(const IfmaField& a, const IfmaField& b) { return mul_raw(a, b).normalised(); }
-  CZK_FN IfmaField sqr() const { return *this * *this; }
 };
 
 CZK_END

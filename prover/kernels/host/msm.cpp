@@ -61,7 +61,7 @@ class Pippenger {
 
   // Folds the scalars, drops what contributes nothing, converts the bases that remain.
   int32_t read() {
-    if constexpr (V::kConverts) table_ = Recycled<char>(n_ * V::kRowBytes);
+    table_ = Recycled<char>(n_ * V::kRowBytes);
     const uint64_t tasks = (n_ + kRange - 1) / kRange;
     ranges_.resize(tasks);
     std::vector<Lengths> lengths(std::min<uint64_t>(threads_, tasks));
@@ -74,10 +74,8 @@ class Pippenger {
       };
       auto& range = ranges_[begin / kRange];
       range = scalars_.fill(given_, begin, end, lengths[worker], infinite);
-      if constexpr (V::kConverts) {
-        V::convert(bases_, &scalars_.entry(range.begin), range.end - range.begin, &table_[range.begin * V::kRowBytes]);
-        scalars_.renumber(range);
-      }
+      V::convert(bases_, &scalars_.entry(range.begin), range.end - range.begin, &table_[range.begin * V::kRowBytes]);
+      scalars_.renumber(range);
     });
     for (const Lengths& l : lengths) lengths_.add(l);
     return status;
@@ -143,6 +141,9 @@ class Pippenger {
   int32_t accumulate(uint64_t begin, const Recycled<uint32_t>& entries, const std::vector<std::vector<uint32_t>>& first,
                      const std::vector<Part>& parts, char* buckets) {
     std::vector<Run> whole;  // one for each bucket that holds a point
+    uint64_t buckets_in_all = 0;
+    for (const Part& p : parts) buckets_in_all += p.count * p.buckets;
+    whole.reserve(buckets_in_all);
     for (const Part& p : parts)
       for (uint64_t w = 0; w < p.count; w++) {
         const std::vector<uint32_t>& start = first[p.first + w - begin];
@@ -155,7 +156,7 @@ class Pippenger {
         }
       }
     const uint32_t* source = entries.data();
-    const char* table = V::kConverts ? table_.data() : bases_;
+    const char* table = table_.data();
     Recycled<char> partial;
     Recycled<uint32_t> numbers;
     while (!whole.empty()) {
@@ -175,13 +176,15 @@ class Pippenger {
     return CZK_OK;
   }
 
-  // Cuts `whole` into runs of at most so many points that enough lanes are busy. cut: for each bucket with several runs,
-  // where its partial sums will lie.
+  // Cuts `whole` into runs of at most so many points that enough lanes are busy and that no few long runs keep a batch
+  // going. cut: for each bucket with several runs, where its partial sums will lie.
   std::vector<Run> cut_runs(const std::vector<Run>& whole, std::vector<Run>& cut) const {
     uint64_t points = 0;
     for (const Run& r : whole) points += r.length;
+    const double load = double(points) / double(whole.size());
     const uint64_t lanes = threads_ * Accumulator<V>::kRuns;
-    const uint32_t longest = uint32_t(std::min<uint64_t>(256, std::max<uint64_t>(4, points / (2 * lanes))));
+    const uint32_t longest =
+        uint32_t(std::max<uint64_t>(4, std::min(uint64_t(load + 2 * std::sqrt(load)), points / (2 * lanes))));
     std::vector<Run> runs;
     runs.reserve(whole.size() + points / longest);
     uint32_t row = 0;

@@ -3,11 +3,11 @@
 //
 // Interface, for a coordinate type V with Field the coordinate field of the group:
 //   kLanes, Mask (bit l for lane l), kAll
-//   Norm: the base field's lanes. A denominator d is inverted through norm(d): itself in Fp, d0^2 + d1^2 in Fp2, so that
-//         the shared inversion and its products stay in the base field (3 base products each instead of 9).
+//   Norm: lanes of the base field, V itself in G1. A denominator d is inverted through d in Fp and through its norm,
+//         d0^2 + d1^2, in Fp2: the shared inversion and its products stay in the base field (3 products instead of 9).
 //   difference(a, b): a - b, an operand of products;  maybe_zero(): lanes where it may be zero, all that are
 //   quotient(a, d, 1/norm(d)): a/d
-//   next_x(slope, x1, x2 - x1), next_y(slope, x1, x3, y1): the sum's coordinates
+//   third_point(slope, x2 - x1, point): point becomes its sum with (x2, y2)
 //   doubled(), tripled_square(): 2y and 3x^2, operands of products
 //   rows: points in memory, kRowBytes each, infinity all zero bytes
 #pragma once
@@ -31,27 +31,15 @@ struct HostLane {
   static constexpr Costs kCosts = {0.02, 12, 2000};
   F v;
 
-  template <class E, class = void>
+  template <class E>
   struct BaseOf {
     using type = E;
   };
   template <class E>
-  struct BaseOf<E, std::void_t<typename E::Base>> {
-    using type = typename E::Base;
+  struct BaseOf<Fp2<E>> {
+    using type = E;
   };
-  struct Norm {
-    using Base = typename BaseOf<F>::type;
-    Base v;
-    static CZK_FN Norm one() { return {Base::one()}; }
-    friend CZK_FN Norm operator*(const Norm& a, const Norm& b) { return {a.v * b.v}; }
-    // One step back through the prefix products: inverse becomes that of one factor fewer; returns the factor's own.
-    static CZK_FN Norm peel(Norm& inverse, const Norm& prefix, const Norm& factor) {
-      const Norm own = inverse * prefix;
-      inverse = inverse * factor;
-      return own;
-    }
-    Norm inverse() const { return {v.inverse()}; }
-  };
+  using Norm = HostLane<typename BaseOf<F>::type>;
 
   static CZK_FN HostLane zero() { return {F::zero()}; }
   static CZK_FN HostLane one() { return {F::one()}; }
@@ -59,26 +47,20 @@ struct HostLane {
   static CZK_FN HostLane difference(const HostLane& a, const HostLane& b) { return {a.v - b.v}; }
   CZK_FN Mask maybe_zero() const { return v.is_zero(); }
   Mask is_zero() const { return v.is_zero(); }
-  static CZK_FN Mask maybe_infinite(const Lanes<HostLane>& p) { return p.x.v.is_zero() && p.y.v.is_zero(); }
-  static Mask is_infinite(const Lanes<HostLane>& p) { return maybe_infinite(p); }
+  static CZK_FN Mask maybe_infinite(const HostLane& x, const HostLane& y) { return x.v.is_zero() && y.v.is_zero(); }
+  static Mask is_infinite(const HostLane& x, const HostLane& y) { return maybe_infinite(x, y); }
 
-  CZK_FN Norm norm() const {
-    if constexpr (kIsFp2<F>)
-      return {v.c0.sqr() + v.c1.sqr()};
-    else
-      return {v};
-  }
+  CZK_FN Norm norm() const { return {v.c0.sqr() + v.c1.sqr()}; }
   static CZK_FN HostLane quotient(const HostLane& a, const HostLane& d, const Norm& inverse_norm) {
     if constexpr (kIsFp2<F>)
       return {(a.v * d.v.conjugate()).scale(inverse_norm.v)};
     else
       return {a.v * inverse_norm.v};
   }
-  static CZK_FN HostLane next_x(const HostLane& slope, const HostLane& x1, const HostLane& d) {
-    return {slope.v.sqr() - (x1.v.dbl() + d.v)};
-  }
-  static CZK_FN HostLane next_y(const HostLane& slope, const HostLane& x1, const HostLane& x3, const HostLane& y1) {
-    return {slope.v * (x1.v - x3.v) - y1.v};
+  static CZK_FN void third_point(const HostLane& slope, const HostLane& d, Lanes<HostLane>& point) {
+    const F x3 = slope.v.sqr() - (point.x.v.dbl() + d.v);
+    point.y.v = slope.v * (point.x.v - x3) - point.y.v;
+    point.x.v = x3;
   }
   CZK_FN HostLane doubled() const { return {v.dbl()}; }
   CZK_FN HostLane tripled_square() const {
@@ -87,23 +69,49 @@ struct HostLane {
   }
   CZK_FN HostLane normalised() const { return *this; }
 
+  // --- in the base field: the inversion that a batch shares ---
+  // *this = a*b.
+  CZK_FN void set_product(const HostLane& a, const HostLane& b) { v = a.v * b.v; }
+  // One step back through the prefix products: inverse becomes that of one factor fewer, own the factor's.
+  static CZK_FN void peel(HostLane& inverse, const HostLane& prefix, const HostLane& factor, HostLane& own) {
+    own.v = inverse.v * prefix.v;
+    inverse.v = inverse.v * factor.v;
+  }
+  HostLane inverse() const { return {v.inverse()}; }
+
   // --- memory ---
   static constexpr uint64_t kRowBytes = 2 * element_bytes<F>();
-  // Rows are points of the interface: the caller's bases are read where they lie.
-  static constexpr bool kConverts = false;
+  // Points of the interface, entries[i]/2 being the number of the i-th, to rows. They are the same bytes; but the caller's
+  // lie on small pages, of which more are in use than the processor has translations for.
+  static void convert(const char* bases, const uint32_t* entries, uint64_t n, char* rows) {
+    for (uint64_t i = 0; i < n; i++)
+      std::memcpy(rows + i * kRowBytes, bases + uint64_t(entries[i] >> 1) * kRowBytes, kRowBytes);
+  }
   template <int write>
   static CZK_FN void prefetch(const char* row) {
     for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte, write);
     __builtin_prefetch(row + kRowBytes - 1, write);
   }
   // entry: 2*number + sign.
-  static CZK_FN void gather(const char* table, const uint32_t* entry, Lanes<HostLane>& p) {
-    Affine<F> q = load_point<F>(table + uint64_t(entry[0] >> 1) * kRowBytes);
-    p = {{q.x}, {entry[0] & 1 ? q.y.neg() : q.y}};
+  static CZK_FN void gather(const char* table, const uint32_t* entry, HostLane& x, HostLane& y) {
+    const Affine<F> q = load_point<F>(table + uint64_t(entry[0] >> 1) * kRowBytes);
+    x.v = q.x;
+    y.v = negated_if(entry[0] & 1, q.y);
   }
-  static CZK_FN void load_rows(const char* const* row, Lanes<HostLane>& p) {
+  // Without a branch: signs are random.
+  static CZK_FN F negated_if(bool negate, const F& y) {
+    if constexpr (kIsFp2<F>) {
+      return {HostLane<typename F::Base>::negated_if(negate, y.c0), HostLane<typename F::Base>::negated_if(negate, y.c1)};
+    } else {
+      F minus = y.neg();
+      CZK_UNROLL for (int i = 0; i < F::N; i++) minus.v[i] = negate ? minus.v[i] : y.v[i];
+      return minus;
+    }
+  }
+  static CZK_FN void load_rows(const char* const* row, HostLane& x, HostLane& y) {
     const Affine<F> q = load_point<F>(row[0]);
-    p = {{q.x}, {q.y}};
+    x.v = q.x;
+    y.v = q.y;
   }
   static CZK_FN void store_rows(const Lanes<HostLane>& p, char* const* row) { store_point<F>({p.x.v, p.y.v}, row[0]); }
   static CZK_FN void copy_lane(const Lanes<HostLane>& from, int, Lanes<HostLane>& to, int) { to = from; }

@@ -22,29 +22,28 @@ template <int K>
 CZK_FN void gather_rows(const char* const (&row)[8], Vec* out) {
   static_assert(K % 2 == 0);
   const Vec even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-  CZK_UNROLL for (int k = 0; k + 4 <= K; k += 4) {
+  each<K / 4>([&](auto quad) CZK_LAMBDA {
+    constexpr int k = 4 * quad;
+    auto four = [&](int r) CZK_LAMBDA { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row[r] + 8 * k)); };
     Vec a[4];
-    CZK_UNROLL for (int i = 0; i < 4; i++)
-      a[i] = _mm512_inserti64x4(
-          _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row[i] + 8 * k))),
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row[i + 4] + 8 * k)), 1);
+    each<4>([&](auto i) CZK_LAMBDA { a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(four(i)), four(i + 4), 1); });
     const Vec low01 = _mm512_unpacklo_epi64(a[0], a[1]), low23 = _mm512_unpacklo_epi64(a[2], a[3]);
     const Vec high01 = _mm512_unpackhi_epi64(a[0], a[1]), high23 = _mm512_unpackhi_epi64(a[2], a[3]);
     out[k] = _mm512_permutex2var_epi64(low01, even, low23);
     out[k + 1] = _mm512_permutex2var_epi64(high01, even, high23);
     out[k + 2] = _mm512_permutex2var_epi64(low01, odd, low23);
     out[k + 3] = _mm512_permutex2var_epi64(high01, odd, high23);
-  }
+  });
   if constexpr (K % 4 == 2) {
     constexpr int k = K - 2;
+    auto two = [&](int r) CZK_LAMBDA { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[r] + 8 * k)); };
     Vec a[2];
-    CZK_UNROLL for (int i = 0; i < 2; i++) {
-      auto two = [&](int r) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[r] + 8 * k)); };
+    each<2>([&](auto i) CZK_LAMBDA {
       a[i] = _mm512_castsi128_si512(two(i));
       a[i] = _mm512_inserti64x2(a[i], two(i + 2), 1);
       a[i] = _mm512_inserti64x2(a[i], two(i + 4), 2);
       a[i] = _mm512_inserti64x2(a[i], two(i + 6), 3);
-    }
+    });
     out[k] = _mm512_unpacklo_epi64(a[0], a[1]);
     out[k + 1] = _mm512_unpackhi_epi64(a[0], a[1]);
   }
@@ -53,29 +52,30 @@ CZK_FN void gather_rows(const char* const (&row)[8], Vec* out) {
 template <int K>
 CZK_FN void scatter_rows(const Vec* in, char* const (&row)[8]) {
   static_assert(K % 2 == 0);
-  auto store4 = [&](int r, int k, Vec low_high) {  // rows r and r + 2
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r] + 8 * k), _mm512_castsi512_si256(low_high));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r + 2] + 8 * k), _mm512_extracti64x4_epi64(low_high, 1));
-  };
   const Vec front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-  CZK_UNROLL for (int k = 0; k + 4 <= K; k += 4) {
+  each<K / 4>([&](auto quad) CZK_LAMBDA {
+    constexpr int k = 4 * quad;
+    auto store = [&](int r, Vec both) CZK_LAMBDA {  // rows r and r + 2
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r] + 8 * k), _mm512_castsi512_si256(both));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(row[r + 2] + 8 * k), _mm512_extracti64x4_epi64(both, 1));
+    };
     const Vec low01 = _mm512_unpacklo_epi64(in[k], in[k + 1]), low23 = _mm512_unpacklo_epi64(in[k + 2], in[k + 3]);
     const Vec high01 = _mm512_unpackhi_epi64(in[k], in[k + 1]), high23 = _mm512_unpackhi_epi64(in[k + 2], in[k + 3]);
-    store4(0, k, _mm512_permutex2var_epi64(low01, front, low23));
-    store4(1, k, _mm512_permutex2var_epi64(high01, front, high23));
-    store4(4, k, _mm512_permutex2var_epi64(low01, back, low23));
-    store4(5, k, _mm512_permutex2var_epi64(high01, back, high23));
-  }
+    store(0, _mm512_permutex2var_epi64(low01, front, low23));
+    store(1, _mm512_permutex2var_epi64(high01, front, high23));
+    store(4, _mm512_permutex2var_epi64(low01, back, low23));
+    store(5, _mm512_permutex2var_epi64(high01, back, high23));
+  });
   if constexpr (K % 4 == 2) {
     constexpr int k = K - 2;
-    CZK_UNROLL for (int i = 0; i < 2; i++) {
+    each<2>([&](auto i) CZK_LAMBDA {
       const Vec pair = i == 0 ? _mm512_unpacklo_epi64(in[k], in[k + 1]) : _mm512_unpackhi_epi64(in[k], in[k + 1]);
-      auto two = [&](int r, __m128i x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(row[r] + 8 * k), x); };
-      two(i, _mm512_castsi512_si128(pair));
-      two(i + 2, _mm512_extracti64x2_epi64(pair, 1));
-      two(i + 4, _mm512_extracti64x2_epi64(pair, 2));
-      two(i + 6, _mm512_extracti64x2_epi64(pair, 3));
-    }
+      auto store = [&](int r, __m128i x) CZK_LAMBDA { _mm_storeu_si128(reinterpret_cast<__m128i*>(row[r] + 8 * k), x); };
+      store(i, _mm512_castsi512_si128(pair));
+      store(i + 2, _mm512_extracti64x2_epi64(pair, 1));
+      store(i + 4, _mm512_extracti64x2_epi64(pair, 2));
+      store(i + 6, _mm512_extracti64x2_epi64(pair, 3));
+    });
   }
 }
 
@@ -103,6 +103,24 @@ CZK_OUTLINED IfmaField<P, 1> inverse_of_lanes(const IfmaField<P, 1>& x) {
   // 1/(x*R) times R^3 is (1/x)*R.
   return Field::set(Field::Constants::split(words, HostField<P>::N)) * Field::set(Field::K.r3) * others;
 }
+
+// Norms in G2: eight lanes.
+template <class P>
+struct IfmaNorm {
+  using Single = IfmaField<P, 1>;
+  using Pair = IfmaField<P, 2>;
+  Single f;
+  static CZK_FN IfmaNorm one() { return {Single::one()}; }
+  CZK_FN void set_product(const IfmaNorm& a, const IfmaNorm& b) { f.set_product(a.f, b.f); }
+  // The two products interleave.
+  static CZK_FN void peel(IfmaNorm& inverse, const IfmaNorm& prefix, const IfmaNorm& factor, IfmaNorm& own) {
+    const typename Pair::Factor x[1] = {{{inverse.f.v[0], inverse.f.v[0]}}}, y[1] = {{{prefix.f.v[0], factor.f.v[0]}}};
+    const Pair both = Pair::template sum_of_products<1>(x, y);
+    own.f = both.group(0);
+    inverse.f = both.group(1);
+  }
+  IfmaNorm inverse() const { return {inverse_of_lanes<P>(f)}; }
+};
 
 // --- coordinates ---
 
@@ -147,55 +165,40 @@ struct IfmaLanes {
   CZK_FN Mask maybe_zero() const {
     const Vec least = vec_set((uint64_t(1) << 52) - 8);
     Mask mask = 0;
-    CZK_UNROLL for (int w = 0; w < 2; w++)
+    each<2>([&](auto w) CZK_LAMBDA {
       mask |= Mask(_mm512_cmpge_epu64_mask(madd_lo(vec_zero(), f.v[w][0], vec_set(Pair::K.n0)), least)) << (8 * w);
+    });
     return narrow(mask);
   }
   Mask is_zero() const { return narrow(f.canonical().zero_limbs()); }
   // Infinity is all zero limbs.
-  static CZK_FN Mask maybe_infinite(const Points& p) {
+  static CZK_FN Mask maybe_infinite(const IfmaLanes& x, const IfmaLanes& y) {
     Mask mask = 0;
-    CZK_UNROLL for (int w = 0; w < 2; w++) {
-      const Vec any = _mm512_or_si512(p.x.f.v[w][0], p.y.f.v[w][0]);
+    each<2>([&](auto w) CZK_LAMBDA {
+      const Vec any = _mm512_or_si512(x.f.v[w][0], y.f.v[w][0]);
       mask |= Mask(_mm512_testn_epi64_mask(any, any)) << (8 * w);
-    }
+    });
     return narrow(mask);
   }
-  static Mask is_infinite(const Points& p) { return narrow(p.x.f.zero_limbs() & p.y.f.zero_limbs()); }
+  static Mask is_infinite(const IfmaLanes& x, const IfmaLanes& y) {
+    return narrow(x.f.zero_limbs() & y.f.zero_limbs());
+  }
 
-  struct Norm {
-    std::conditional_t<kGroup == 1, Pair, Single> f;
-    static CZK_FN Norm one() { return {decltype(f)::one()}; }
-    friend CZK_FN Norm operator*(const Norm& a, const Norm& b) { return {a.f * b.f}; }
-    // One step back through the prefix products: inverse becomes that of one factor fewer; returns the factor's own.
-    static CZK_FN Norm peel(Norm& inverse, const Norm& prefix, const Norm& factor) {
-      if constexpr (kGroup == 1) {
-        const Norm own = inverse * prefix;
-        inverse = inverse * factor;
-        return own;
-      } else {
-        const typename Pair::Factor x[1] = {{{inverse.f.v[0], inverse.f.v[0]}}}, y[1] = {{{prefix.f.v[0], factor.f.v[0]}}};
-        const Pair both = Pair::template sum_of_products_raw<1>(x, y).normalised();
-        inverse.f = both.group(1);
-        return {both.group(0)};
-      }
-    }
-    Norm inverse() const {
-      if constexpr (kGroup == 1) {
-        const Single a = f.group(0), b = f.group(1), i = inverse_of_lanes<P>(a * b);
-        return {Pair::pair(i * b, i * a)};
-      } else {
-        return {inverse_of_lanes<P>(f)};
-      }
-    }
-  };
+  using Norm = std::conditional_t<kGroup == 1, IfmaLanes, IfmaNorm<P>>;
+  // In G2.
   CZK_FN Norm norm() const {
-    if constexpr (kGroup == 1) {
-      return {f};
-    } else {
-      const typename Single::Factor x[2] = {{{f.v[0]}}, {{f.v[1]}}};
-      return {Single::template sum_of_products_raw<2>(x, x).normalised()};
-    }
+    const typename Single::Factor x[2] = {{{f.v[0]}}, {{f.v[1]}}};
+    return {Single::template sum_of_products<2>(x, x)};
+  }
+  // In G1, as its own norm.
+  CZK_FN void set_product(const IfmaLanes& a, const IfmaLanes& b) { f.set_product(a.f, b.f); }
+  static CZK_FN void peel(IfmaLanes& inverse, const IfmaLanes& prefix, const IfmaLanes& factor, IfmaLanes& own) {
+    own.f.set_product(inverse.f, prefix.f);
+    inverse.f.set_product(inverse.f, factor.f);
+  }
+  IfmaLanes inverse() const {
+    const Single a = f.group(0), b = f.group(1), i = inverse_of_lanes<P>(a * b);
+    return {Pair::pair(i * b, i * a)};
   }
 
   static CZK_FN IfmaLanes quotient(const IfmaLanes& a, const IfmaLanes& d, const Norm& inverse_norm) {
@@ -206,81 +209,84 @@ struct IfmaLanes {
       const Single minus_d1 = Single::template sub<6>(Single::zero(), d.f.group(1));
       const Factor x[2] = {{{a.f.v[0], a.f.v[1]}}, {{a.f.v[1], a.f.v[0]}}};
       const Factor y[2] = {{{d.f.v[0], d.f.v[0]}}, {{d.f.v[1], minus_d1.v[0]}}};
-      const Pair t = Pair::template sum_of_products_raw<2>(x, y).normalised();
+      Pair t;
+      t.template set_sum_of_products<2>(x, y);
       const Factor s[1] = {t.factor()}, i[1] = {{{inverse_norm.f.v[0], inverse_norm.f.v[0]}}};
-      return {Pair::template sum_of_products_raw<1>(s, i).normalised()};
+      t.template set_sum_of_products<1>(s, i);
+      return {t};
     }
   }
 
-  // slope^2 - x1 - x2, with x2 = d + x1 - 3p. In (-3.6p, 2.2p) after p is added; a top limb below 4 tells the negative
-  // ones, and a few small positive ones, since the limbs below carry at most 2^7 units of it; likewise below -2p.
-  static CZK_FN IfmaLanes next_x(const IfmaLanes& slope, const IfmaLanes& x1, const IfmaLanes& d) {
-    Pair t = slope.square_raw();
-    t = Pair::sub_raw(Pair::sub_raw(t, x1.f), Pair::add_raw(x1.f, d.f)).template plus_p_raw<4>();
-    const Mask below_0 = top_below(t, 4), below_2p = top_below(t, 4 - int64_t(Pair::K.multiple[2].v[N - 1]));
-    return {t.template plus_p_raw<2>(below_0).template plus_p_raw<2>(below_2p).normalised()};
-  }
-  // slope*(x1 - x3) - y1; in (-2p, 2.2p) after p is added.
-  static CZK_FN IfmaLanes next_y(const IfmaLanes& slope, const IfmaLanes& x1, const IfmaLanes& x3, const IfmaLanes& y1) {
-    const Pair run = Pair::template sub<3>(x1.f, x3.f);
+  // point becomes (x3, y3): x3 = slope^2 - x1 - x2, with x2 = d + x1 - 3p, and y3 = slope*(x1 - x3) - y1.
+  //
+  // x3 is in (-3.6p, 2.2p) after p is added: a top limb below 4 tells the negative ones, and a few small positive ones,
+  // since the limbs below carry at most 2^7 units of it; likewise below -2p. y3 is in (-2p, 2.2p) after p is added.
+  static CZK_FN void third_point(const IfmaLanes& slope, const IfmaLanes& d, Points& point) {
     Pair t;
+    slope.square_raw(t);
+    t = Pair::sub_raw(Pair::sub_raw(t, point.x.f), Pair::add_raw(point.x.f, d.f)).template plus_p_raw<4>();
+    const Mask below_0 = top_below(t, 4), below_2p = top_below(t, 4 - int64_t(Pair::K.multiple[2].v[N - 1]));
+    const Pair x3 = t.template plus_p_raw<2>(below_0).template plus_p_raw<2>(below_2p).normalised();
+    const Pair run = Pair::template sub<3>(point.x.f, x3);
+    point.x.f = x3;
     if constexpr (kGroup == 1) {
-      t = Pair::mul_raw(slope.f, run);
+      const Factor x[1] = {slope.f.factor()}, y[1] = {run.factor()};
+      t.template set_sum_of_products_raw<1>(x, y);
     } else {
       const Single minus_s1 = Single::template sub<2>(Single::zero(), slope.f.group(1));
       const Factor x[2] = {slope.f.factor(), {{minus_s1.v[0], slope.f.v[0]}}};
       const Factor y[2] = {{{run.v[0], run.v[0]}}, {{run.v[1], run.v[1]}}};
-      t = Pair::template sum_of_products_raw<2>(x, y);
+      t.template set_sum_of_products_raw<2>(x, y);
     }
-    t = Pair::sub_raw(t, y1.f).template plus_p_raw<1>();
-    return {t.template plus_p_raw<2>(top_below(t, 4)).normalised()};
+    t = Pair::sub_raw(t, point.y.f).template plus_p_raw<1>();
+    point.y.f = t.template plus_p_raw<2>(top_below(t, 4)).normalised();
   }
   CZK_FN IfmaLanes doubled() const { return {f + f}; }
   IfmaLanes tripled_square() const {
-    const Pair s = square_raw();
+    Pair s;
+    square_raw(s);
     return {Pair::add_raw(Pair::add_raw(s, s), s).normalised()};
   }
 
   // --- memory: rows of 52-bit limbs, x then y, c0 before c1 ---
-  static constexpr bool kConverts = true;
   static constexpr int kRowWords = 2 * kGroup * N;
   static constexpr uint64_t kRowBytes = 8 * kRowWords;
 
   template <int write>
   static CZK_FN void prefetch(const char* row) {
-    CZK_UNROLL for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte, write);
+    for (uint64_t byte = 0; byte < kRowBytes; byte += 64) __builtin_prefetch(row + byte, write);
     if constexpr (kRowBytes % 64 != 0) __builtin_prefetch(row + kRowBytes - 1, write);
   }
-  static CZK_FN void load_rows(const char* const* rows, Points& p) {
-    Vec column[kRowWords];
-    CZK_UNROLL for (int w = 0; w < kLanes / 8; w++) {
+  static CZK_FN void load_rows(const char* const* rows, IfmaLanes& x, IfmaLanes& y) {
+    each<kLanes / 8>([&](auto w) CZK_LAMBDA {
       const char* row[8];
-      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = rows[8 * w + l];
+      each<8>([&](auto l) CZK_LAMBDA { row[l] = rows[8 * w + l]; });
+      Vec column[kRowWords];
       gather_rows<kRowWords>(row, column);
-      CZK_UNROLL for (int i = 0; i < N; i++) {
+      each<N>([&](auto i) CZK_LAMBDA {
         if constexpr (kGroup == 1) {
-          p.x.f.v[w][i] = column[i], p.y.f.v[w][i] = column[N + i];
+          x.f.v[w][i] = column[i], y.f.v[w][i] = column[N + i];
         } else {
-          p.x.f.v[0][i] = column[i], p.x.f.v[1][i] = column[N + i];
-          p.y.f.v[0][i] = column[2 * N + i], p.y.f.v[1][i] = column[3 * N + i];
+          x.f.v[0][i] = column[i], x.f.v[1][i] = column[N + i];
+          y.f.v[0][i] = column[2 * N + i], y.f.v[1][i] = column[3 * N + i];
         }
-      }
-    }
+      });
+    });
   }
   // entry: 2*number + sign, one a lane. y is left with signed limbs, to be normalised or subtracted from.
-  static CZK_FN void gather(const char* table, const uint32_t* entry, Points& p) {
+  static CZK_FN void gather(const char* table, const uint32_t* entry, IfmaLanes& x, IfmaLanes& y) {
     const char* rows[kLanes];
     Mask sign = 0;
-    CZK_UNROLL for (int l = 0; l < kLanes; l++) {
+    for (int l = 0; l < kLanes; l++) {
       rows[l] = table + uint64_t(entry[l] >> 1) * kRowBytes;
       sign |= (entry[l] & 1) << l;
     }
-    load_rows(rows, p);
+    load_rows(rows, x, y);
     sign = widen(sign);
-    CZK_UNROLL for (int w = 0; w < 2; w++)
-      CZK_UNROLL for (int i = 0; i < N; i++)
-        p.y.f.v[w][i] = _mm512_mask_sub_epi64(p.y.f.v[w][i], __mmask8(sign >> (8 * w)),
-                                              vec_set(Pair::K.multiple[3].v[i]), p.y.f.v[w][i]);
+    each<2, N>([&](auto w, auto i) CZK_LAMBDA {
+      y.f.v[w][i] = _mm512_mask_sub_epi64(y.f.v[w][i], __mmask8(sign >> (8 * w)), vec_set(Pair::K.multiple[3].v[i]),
+                                          y.f.v[w][i]);
+    });
   }
 
   // Points of the interface, entries[i]/2 being the number of the i-th, to rows.
@@ -296,29 +302,29 @@ struct IfmaLanes {
       }
       Vec words[kWords], limbs[kRowWords];
       gather_rows<kWords>(from, words);
-      CZK_UNROLL for (int c = 0; c < 2 * kGroup; c++) {
+      each<2 * kGroup>([&](auto c) CZK_LAMBDA {
         split_words(words + c * Host::N, limbs + c * N);
-        if (c >= kGroup) shift_y(limbs + c * N);
-      }
+        if constexpr (c >= kGroup) shift_y(limbs + c * N);
+      });
       scatter_rows<kRowWords>(limbs, to);
     }
   }
 
   static CZK_FN void store_rows(const Points& p, char* const* rows) {
-    Vec column[kRowWords];
-    CZK_UNROLL for (int w = 0; w < kLanes / 8; w++) {
-      CZK_UNROLL for (int i = 0; i < N; i++) {
+    each<kLanes / 8>([&](auto w) CZK_LAMBDA {
+      Vec column[kRowWords];
+      each<N>([&](auto i) CZK_LAMBDA {
         if constexpr (kGroup == 1) {
           column[i] = p.x.f.v[w][i], column[N + i] = p.y.f.v[w][i];
         } else {
           column[i] = p.x.f.v[0][i], column[N + i] = p.x.f.v[1][i];
           column[2 * N + i] = p.y.f.v[0][i], column[3 * N + i] = p.y.f.v[1][i];
         }
-      }
+      });
       char* row[8];
-      CZK_UNROLL for (int l = 0; l < 8; l++) row[l] = rows[8 * w + l];
+      each<8>([&](auto l) CZK_LAMBDA { row[l] = rows[8 * w + l]; });
       scatter_rows<kRowWords>(column, row);
-    }
+    });
   }
   static void copy_lane(const Points& from, int l, Points& to, int m) {
     to.x.f.set_lane(m, from.x.f.lane(l));
@@ -356,34 +362,36 @@ struct IfmaLanes {
  private:
   using Factor = typename Pair::Factor;
 
-  CZK_FN Pair square_raw() const {
+  CZK_FN void square_raw(Pair& out) const {
     if constexpr (kGroup == 1) {
-      return Pair::mul_raw(f, f);
+      const Factor x[1] = {f.factor()};
+      out.template set_sum_of_products_raw<1>(x, x);
     } else {
       // (c0 + c1)(c0 - c1) + 2*c0*c1*u
       const Single c0 = f.group(0), c1 = f.group(1);
       const Pair a = Pair::pair(Single::add_raw(c0, c1), Single::add_raw(c0, c0)).normalised();
       const Single b0 = Single::template sub<3>(c0, c1);
       const Factor x[1] = {a.factor()}, y[1] = {{{b0.v[0], f.v[1]}}};
-      return Pair::template sum_of_products_raw<1>(x, y);
+      out.template set_sum_of_products_raw<1>(x, y);
     }
   }
 
   static CZK_FN Mask top_below(const Pair& t, int64_t bound) {
     Mask mask = 0;
-    CZK_UNROLL for (int w = 0; w < 2; w++)
+    each<2>([&](auto w) CZK_LAMBDA {
       mask |= Mask(_mm512_cmplt_epi64_mask(t.v[w][N - 1], _mm512_set1_epi64(bound))) << (8 * w);
+    });
     return mask;
   }
 
   // 64-bit words to limbs.
   static CZK_FN void split_words(const Vec* words, Vec* limbs) {
-    CZK_UNROLL for (int i = 0; i < N; i++) {
-      const int bit = 52 * i, word = bit / 64, off = bit % 64;
-      Vec x = _mm512_srli_epi64(words[word], unsigned(off));
-      if (off > 12 && word + 1 < Host::N) x = _mm512_or_si512(x, _mm512_slli_epi64(words[word + 1], unsigned(64 - off)));
+    each<N>([&](auto i) CZK_LAMBDA {
+      constexpr int word = 52 * i / 64, off = 52 * i % 64;
+      Vec x = _mm512_srli_epi64(words[word], off);
+      if constexpr (off > 12 && word + 1 < Host::N) x = _mm512_or_si512(x, _mm512_slli_epi64(words[word + 1], 64 - off));
       limbs[i] = _mm512_and_si512(x, vec_set(Pair::Constants::kMask));
-    }
+    });
   }
 
   // y/2^(kShift/2) mod p: adds the multiple of p that clears the low bits. Below 1.02p for y < p.
@@ -391,14 +399,15 @@ struct IfmaLanes {
     constexpr int h = kShift / 2;
     const Vec m = _mm512_and_si512(madd_lo(vec_zero(), y[0], vec_set(Pair::K.n0)), vec_set((uint64_t(1) << h) - 1));
     Single t;
-    CZK_UNROLL for (int i = 0; i < N; i++) {
+    each<N>([&](auto i) CZK_LAMBDA {
       t.v[0][i] = madd_lo(y[i], m, vec_set(Pair::K.multiple[1].v[i]));
-      if (i > 0) t.v[0][i] = madd_hi(t.v[0][i], m, vec_set(Pair::K.multiple[1].v[i - 1]));
-    }
+      if constexpr (i > 0) t.v[0][i] = madd_hi(t.v[0][i], m, vec_set(Pair::K.multiple[1].v[i - 1]));
+    });
     t = t.normalised();
-    CZK_UNROLL for (int i = 0; i + 1 < N; i++)
+    each<N - 1>([&](auto i) CZK_LAMBDA {
       y[i] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(t.v[0][i], h), _mm512_slli_epi64(t.v[0][i + 1], 52 - h)),
                               vec_set(Pair::Constants::kMask));
+    });
     y[N - 1] = _mm512_srli_epi64(t.v[0][N - 1], h);
   }
 };

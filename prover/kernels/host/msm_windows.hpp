@@ -2,6 +2,10 @@
 #pragma once
 #include <cmath>
 
+#if CZK_VARIANT_ifma
+#include <immintrin.h>
+#endif
+
 #include "recycled.hpp"
 
 CZK_BEGIN
@@ -147,22 +151,12 @@ class Scalars {
   // first[b] to first[b + 1]. keys: scratch of as many words as there are slots.
   void sort(const std::vector<Range>& ranges, const Window& window, uint32_t* keys, uint32_t* entries,
             std::vector<uint32_t>& first) const {
-    const uint32_t word = window.position / 64, shift = window.position % 64;
-    const uint64_t *low = limb_[word].data(), *high = limb_[word < 3 ? word + 1 : 3].data();
-    const bool spans = shift + window.width > 64 && word < 3;
-    const uint64_t mask = (uint64_t(1) << window.width) - 1;
-    const int32_t half = window.top ? 0 : int32_t(1) << (window.width - 1);
     first.assign(window.buckets() + 2, 0);
     uint32_t* count = first.data() + 1;  // count[m]: digits of magnitude m, so that sums land one place on
-    for (const Range& r : ranges)
-      for (uint64_t i = r.begin; i < r.end; i++) {
-        uint64_t bits = low[i] >> shift;
-        if (spans) bits |= high[i] << (64 - shift);
-        int32_t digit = int32_t(bits & mask) - half;
-        uint32_t sign = uint32_t(digit < 0), magnitude = sign ? uint32_t(-digit) : uint32_t(digit);
-        keys[i] = magnitude << 1 | sign;
-        count[magnitude]++;
-      }
+    for (const Range& r : ranges) {
+      digits(window, r, keys);
+      for (uint64_t i = r.begin; i < r.end; i++) count[keys[i] >> 1]++;
+    }
     count[0] = 0;
     for (uint32_t b = 1; b <= window.buckets(); b++) count[b] += count[b - 1];
     // first[m] is now where magnitude m begins, bucket m - 1.
@@ -177,6 +171,35 @@ class Scalars {
   }
 
  private:
+  // keys[i] = 2*magnitude + sign of the digits of a window.
+  void digits(const Window& window, const Range& range, uint32_t* keys) const {
+    const uint32_t word = window.position / 64, shift = window.position % 64;
+    const bool spans = shift + window.width > 64 && word < 3;
+    const uint64_t *low = limb_[word].data(), *high = limb_[spans ? word + 1 : word].data();
+    const uint64_t mask = (uint64_t(1) << window.width) - 1;
+    const int64_t half = window.top ? 0 : int64_t(1) << (window.width - 1);
+    // The bits above the word, or, where the window does not reach over, none.
+    const uint32_t up = spans ? 64 - shift : 0;
+    const uint64_t above = spans ? ~uint64_t(0) : 0;
+    uint64_t i = range.begin;
+#if CZK_VARIANT_ifma
+    const __m512i masks = _mm512_set1_epi64(int64_t(mask)), halves = _mm512_set1_epi64(half);
+    const __m512i aboves = _mm512_set1_epi64(int64_t(above));
+    const __m128i down_count = _mm_cvtsi32_si128(int(shift)), up_count = _mm_cvtsi32_si128(int(up));
+    for (; i + 8 <= range.end; i += 8) {
+      const __m512i from_low = _mm512_srl_epi64(_mm512_loadu_si512(low + i), down_count);
+      const __m512i from_high = _mm512_and_si512(_mm512_sll_epi64(_mm512_loadu_si512(high + i), up_count), aboves);
+      const __m512i digit = _mm512_sub_epi64(_mm512_and_si512(_mm512_or_si512(from_low, from_high), masks), halves);
+      const __m512i key = _mm512_or_si512(_mm512_slli_epi64(_mm512_abs_epi64(digit), 1), _mm512_srli_epi64(digit, 63));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(keys + i), _mm512_cvtepi64_epi32(key));
+    }
+#endif
+    for (; i < range.end; i++) {
+      const int64_t digit = int64_t((low[i] >> shift | (high[i] << up & above)) & mask) - half;
+      keys[i] = uint32_t(digit < 0 ? -digit : digit) << 1 | uint32_t(digit < 0);
+    }
+  }
+
   Recycled<uint64_t> limb_[4];
   Recycled<uint32_t> entry_;
 };
