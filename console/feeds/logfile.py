@@ -9,6 +9,7 @@ shrink.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections import deque
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 _TAIL = 256 * 1024
 """Bytes of an existing file that are shown when it is opened."""
 _CHUNK = 1 << 20
+_MOST = 16 * _CHUNK
+"""Further behind than this, all but the tail is passed over: nobody could read it, and it must not fill memory."""
 _MEMORY = 64
 _LONGEST = 64 * 1024
 """A line longer than this is cut in pieces."""
@@ -46,6 +49,7 @@ class LogReader:
             self._offset, self._before = 0, b""
         lines += self._drain()
         if self._replaced():
+            lines += self._drain()  # what came before the rename
             lines += self._finish_partial()
             self.close()
             if self._open():
@@ -61,12 +65,17 @@ class LogReader:
 
     def _open(self) -> bool:
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            # O_NONBLOCK: opening a pipe must not wait for its writer.
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             self.problem = f"waiting for {self.path.name}"
             return False
         except OSError as error:
             self.problem = f"{self.path.name}: {error.strerror}"
+            return False
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            self.close()
+            self.problem = f"{self.path.name}: not a regular file"
             return False
         self.problem = None
         self._offset, self._before, self._partial = 0, b"", b""
@@ -78,9 +87,10 @@ class LogReader:
     def _skip_to_tail(self) -> None:
         assert self._fd is not None
         size = os.fstat(self._fd).st_size
-        if size <= self._tail:
+        if size - self._offset <= self._tail:
             return
         self._offset = size - self._tail
+        self._before = b""
         head = os.pread(self._fd, self._tail, self._offset)
         cut = head.find(b"\n") + 1
         self._offset += cut
@@ -105,7 +115,13 @@ class LogReader:
     def _drain(self) -> list[str]:
         assert self._fd is not None
         lines: list[str] = []
-        while chunk := os.pread(self._fd, _CHUNK, self._offset):
+        behind, end = self._offset, os.fstat(self._fd).st_size
+        if end - behind > _MOST:
+            lines += self._finish_partial()
+            self._skip_to_tail()
+            lines.append(f"<{self._offset - behind} bytes passed over>")
+        # No further than the end as it was: a writer faster than this loop is met again at the next look.
+        while self._offset < end and (chunk := os.pread(self._fd, min(_CHUNK, end - self._offset), self._offset)):
             self._offset += len(chunk)
             self._before = (self._before + chunk)[-_MEMORY:]
             *whole, self._partial = (self._partial + chunk).split(b"\n")

@@ -95,6 +95,36 @@ def test_bytes_that_are_no_text(tmp_path: Path):
     assert LogReader(path).read() == ["�� broken", "fine"]
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_said_and_waited_out(tmp_path: Path, make: Callable[[Path], None]):
+    path = tmp_path / "a.log"
+    path.write_text("one\n")
+    reader = LogReader(path)
+    assert reader.read() == ["one"]
+    path.unlink()
+    make(path)
+    assert reader.read() == [] and reader.problem == "a.log: not a regular file"
+    path.rmdir() if path.is_dir() else path.unlink()
+    path.write_text("two\n")
+    assert reader.read() == ["two"] and reader.problem is None
+
+
+def test_far_behind_only_the_tail_is_read(tmp_path: Path):
+    path = tmp_path / "a.log"
+    path.write_text("one\ntw")
+    reader = LogReader(path)
+    assert reader.read() == ["one"]
+    with path.open("r+b") as file:
+        file.seek(1 << 32)  # a hole: neither disk nor memory holds it
+        file.write(b"\nlast but one\nlast\n")
+    lines = reader.read()
+    assert lines[:1] == ["tw"] and lines[-2:] == ["last but one", "last"]
+    assert lines[1].startswith("<42949") and lines[1].endswith(" bytes passed over>")
+    assert sum(map(len, lines)) < 1 << 20
+    append(path, "more\n")
+    assert reader.read() == ["more"]
+
+
 def test_a_line_without_end_is_cut(tmp_path: Path):
     path = tmp_path / "a.log"
     path.write_text("x" * 200_000)
