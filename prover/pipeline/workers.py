@@ -139,6 +139,7 @@ class Steward:
             self._thread.join()
 
     def _run(self) -> None:
+        running: dict[int, Worker] = {}  # a worker has left its pool before its thread is over
         while True:
             with self._board.transaction:
                 while not self._prodded:
@@ -150,9 +151,13 @@ class Steward:
                     pool.ended = []
                 last = self._closing and not any(pool.members for pool in self._pools)
             for pool, worker in recruits:
+                running[id(worker)] = worker
                 pool.start(worker, self.prod)
+                if worker.thread is None:  # none was to be had
+                    del running[id(worker)]
             for worker in ended:
                 if worker.thread is not None:
                     worker.thread.join()
-            if last and not any(pool.ended for pool in self._pools):
+                    del running[id(worker)]
+            if last and not running:
                 return
