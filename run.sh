@@ -3,7 +3,7 @@
 #   ./run.sh [ARGUMENTS]        cuzk-top with these arguments (none: the console on the built-in circuit)
 #   ./run.sh test [ARGUMENTS]   the tests, with pytest's arguments
 set -euo pipefail
-cd "$(dirname "$0")"
+root=$(cd "$(dirname "$0")" && pwd)
 
 fail() {
   echo "run.sh: $1" >&2
@@ -34,10 +34,30 @@ if [ "${1:-}" = test ]; then
 fi
 
 # The environment is remade when the interpreter, the metadata or a native source changed since it was made.
-digest=$({ "$python" -VV; cat pyproject.toml; cat prover/kernels/*.* prover/kernels/host/*; } | cksum)
-have() { [ -f ".venv/.cuzk-top-$1" ] && [ "$(cat ".venv/.cuzk-top-$1")" = "$digest" ]; }
-if ! have "$want"; then
-  echo "run.sh: preparing .venv and building the host library (once, a minute or so)" >&2
+digest=$(cd "$root" && { "$python" -VV; cat pyproject.toml prover/kernels/*.* prover/kernels/host/*.*; } | cksum)
+have() { [ -f "$root/.venv/.cuzk-top-$1" ] && [ "$(cat "$root/.venv/.cuzk-top-$1")" = "$digest" ]; }
+
+# What takes a while says so, and on a terminal how long it has taken.
+patiently() {
+  local what=$1 log=$2 began=$SECONDS
+  shift 2
+  echo "run.sh: $what (its output: $log)" >&2
+  "$@" >>"$log" 2>&1 &
+  local job=$!
+  trap 'kill "$job" 2>/dev/null; exit 130' INT TERM
+  while [ -t 2 ] && kill -0 "$job" 2>/dev/null; do
+    printf '\r  %d s ' $((SECONDS - began)) >&2
+    sleep 1
+  done
+  local status=0
+  wait "$job" || status=$?
+  trap - INT TERM
+  [ ! -t 2 ] || printf '\r' >&2
+  return "$status"
+}
+
+prepare() (
+  cd "$root"
   if ! [ -x .venv/bin/python ] || ! .venv/bin/python -c '' 2>/dev/null; then
     rm -rf .venv
     "$python" -m venv .venv || fail "could not make .venv: see the lines above"
@@ -45,16 +65,20 @@ if ! have "$want"; then
   extra=""
   [ "$want" = run ] || extra="[dev]"
   log=.venv/install.log
-  if ! .venv/bin/python -m pip install --disable-pip-version-check -e ".$extra" >"$log" 2>&1; then
+  : >"$log"
+  patiently "installing and building the host library, once, one to three minutes" "$log" \
+    .venv/bin/python -m pip install --disable-pip-version-check -e ".$extra" || {
     tail -n 25 "$log" >&2
-    fail "the installation failed: the whole log is $log"
-  fi
+    fail "the installation failed: the whole log is $root/$log"
+  }
   rm -f .venv/.cuzk-top-*
   echo "$digest" >.venv/.cuzk-top-run
   [ "$want" = run ] || echo "$digest" >.venv/.cuzk-top-test
-fi
+)
+have "$want" || prepare
 
 if [ "$want" = test ]; then
+  cd "$root"
   exec .venv/bin/python -m pytest "$@"
 fi
-exec .venv/bin/cuzk-top "$@"
+exec "$root/.venv/bin/cuzk-top" "$@"

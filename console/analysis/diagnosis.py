@@ -18,6 +18,10 @@ _FEW_GAPS = 3
 _CORES_BUSY = 95.0
 
 
+PAUSED = Diagnosis(Cause.PAUSED.value, (Remark("Paused: nothing new begins. p goes on.", "warn"),))
+"""While the engine is paused, whatever the minutes before show."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What a stretch of ``over_s`` seconds shows. ``lost_s``: seconds without a kernel by cause; means in seconds."""
@@ -39,7 +43,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     total = evidence.busy_s + lost
     if evidence.gaps < _FEW_GAPS or total <= 0:
         if evidence.lost_s.get(Cause.PAUSED):
-            return Diagnosis(Cause.PAUSED.value, (Remark("Paused: nothing new begins. p goes on.", "warn"),))
+            return PAUSED
         return Diagnosis("unknown", (Remark("Too little seen yet: the answer comes with the first proofs.", "label"),))
     device = "device" if evidence.host else "GPU"
     if evidence.busy_s >= _BUSY_ENOUGH * total:

@@ -22,7 +22,7 @@ def throughput(
     now: float,
     busy: Callable[[float, float], float],
 ) -> Throughput:
-    """Figures of the stretch ``run``; the rate and its ceiling from its last completions.
+    """Figures of the stretch ``run``; the rate, its inverse and its ceiling from its last completions.
 
     ``busy(start, end)`` gives the busy seconds of the busiest device. The ceiling is taken over the very proofs that
     the rate is taken over: over another stretch, or with proofs half done in it, it could fall below the rate.
@@ -44,7 +44,7 @@ def throughput(
     return Throughput(
         proofs_per_minute=rate,
         trend=_trend(between),
-        seconds_per_proof=run.steady_seconds_per_proof,
+        seconds_per_proof=60 / rate if rate else run.steady_seconds_per_proof,
         steady_utilisation=devices[0].steady_utilisation if devices else None,
         ceiling_proofs_per_minute=ceiling,
     )

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from console.analysis.diagnosis import Evidence, diagnose
+from console.analysis.diagnosis import PAUSED, Evidence, diagnose
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
 from console.feeds.lane import LaneHistory
@@ -273,6 +273,8 @@ class EngineFeed:
         return {device.ordinal: device.utilisation_by for device in figures.devices}
 
     def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
+        if snapshot.paused:
+            return PAUSED
         view = snapshot.devices[0]
         figures = slow.figures.get(view.ordinal)
         lost: dict[Cause, float] = {}

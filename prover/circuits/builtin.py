@@ -115,5 +115,5 @@ def builtin(name: str, curve: Curve = BLS12_381) -> BuiltinCircuit:
         family, _, size = name.rpartition("-")
         return BuiltinCircuit(name, curve, _FAMILIES[family](curve, int(size)))
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"try {DEFAULT}; `cuzk-top circuits` lists them"
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
     raise InputError("unknown circuit", name, hint)

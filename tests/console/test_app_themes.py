@@ -123,9 +123,9 @@ def test_an_installed_package_finds_its_themes_inside(tmp_path: Path):
     shutil.copytree(root / "themes", tmp_path / "console" / "themes")
     program = "from console import theming; print(theming.data_folder(), *theming.read_themes()[0])"
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-S", "-c", program],  # -S: an editable install's hook would find the checkout instead
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
         capture_output=True,
         text=True,
         check=True,

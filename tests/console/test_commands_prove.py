@@ -21,6 +21,7 @@ from prover.device.host import HostDevice
 from prover.formats.r1cs import write_r1cs
 from prover.formats.wtns import read_wtns, write_wtns
 from prover.groth16.keys import ProvingKey
+from prover.host_library import library_path
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "snark"
 MIX = FIXTURES / "bn128" / "mix_8"
@@ -338,5 +339,9 @@ def test_the_way_of_a_proof_loads_nothing_heavy():
         f"heavy = {HEAVY} & set(sys.modules) - before; "
         "sys.exit(f'exit code {code}, loaded {heavy}' if code or heavy else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    # -S: an editable install's hook would load modules of its own first.
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "CUZK_TOP_LIBRARY": library_path()}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script], check=False, capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr

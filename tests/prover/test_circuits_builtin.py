@@ -59,8 +59,8 @@ def test_large_ones_are_stamped() -> None:
         ("poseidon-merkl-13", "did you mean poseidon-merkle-13"),
         ("poseidon-merkle-1٣", "did you mean"),
         ("poseidon-merkle-013", "did you mean poseidon-merkle-13"),
-        ("x", f"try {DEFAULT}"),
-        ("", f"try {DEFAULT}"),
+        ("x", "there are poseidon-merkle-10, "),
+        ("", "there are poseidon-merkle-10, "),
         ("range-check-", "did you mean range-check"),
     ],
 )
