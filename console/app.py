@@ -13,6 +13,7 @@ from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.command import CommandPalette
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -70,6 +71,15 @@ class ConsoleApp(App[None]):
     def get_default_screen(self) -> Screen[None]:
         """The one screen."""
         return self.overview
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice, with our reader where that is a terminal."""
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from console.terminal_input import TerminalInput
+
+        return TerminalInput
 
     # -- life --
 

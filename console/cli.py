@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import gc
 import importlib
 import os
@@ -21,6 +23,12 @@ COMMANDS: dict[str, str] = {
     "doctor": "what this machine has and what is missing",
 }
 """Command -> one-line help. Each lives in ``console.commands.<name>``; anything else opens the console."""
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""A file's writer reports these in its name (``WriteError``): without one they are of standard output."""
+
+READER_GONE = 128 + 13
+"""What a shell reports of a program that SIGPIPE ended: the answer was not told, so it is neither yes nor no."""
 
 BRIEF = frozenset({"prove", "verify", "vkey"})
 """Commands whose process ends with them and makes no garbage: to collect it, at the end above all, only takes time."""
@@ -107,7 +115,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.disable()
     args = build_parser(command).parse_args(arguments[1:] if command else arguments)
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        if sys.stdout is not None:  # it is None where the caller closed it
+            sys.stdout.flush()
+        return code
     except ProverError as error:
         print(f"cuzk-top: {error}", file=sys.stderr)
         return error.exit_code
@@ -115,14 +126,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cuzk-top: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        return 0
+        _abandon_stdout()
+        return READER_GONE
     except Exception as error:  # noqa: BLE001 - the last line of defence: a report instead of a traceback
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            from prover.formats.errors import WriteError
+
+            _abandon_stdout()
+            failure = WriteError("standard output", error)
+            print(f"cuzk-top: {failure}", file=sys.stderr)
+            return failure.exit_code
         from console import crash_report  # only where it is needed
 
         return crash_report.write(error, arguments)
     finally:
         if brief:
             gc.freeze()  # so that nothing is searched for garbage on the way out
+
+
+def _abandon_stdout() -> None:
+    """Let what is still buffered go nowhere, or the interpreter would try again on its way out, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def print_json(document: object) -> None:

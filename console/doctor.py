@@ -98,6 +98,18 @@ def _driver() -> Check:
         pynvml.nvmlShutdown()
 
 
+def _cuda() -> Check:
+    from prover.device.cuda_probe import probe
+
+    status = probe()
+    if status.driver is None:
+        return Check("cuda", False, status.why or "", "proofs run on the CPU; for a GPU install its driver")
+    found = f"{len(status.gpus)} GPU{'s' * (len(status.gpus) != 1)} shown, {len(status.usable)} usable"
+    return Check(
+        "cuda", status.why is None, found if status.why is None else f"{found}: {status.why}", status.fix or None
+    )
+
+
 def _cupy() -> Check:
     if importlib.util.find_spec("cupy") is None:
         return Check(
@@ -179,6 +191,7 @@ _CHECKS: tuple[Callable[[], Check], ...] = (
     _memory,
     _host_library,
     _driver,
+    _cuda,
     _cupy,
     _nvrtc,
     _terminal,

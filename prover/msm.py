@@ -6,7 +6,9 @@ The device picks its own window and bucket method; the plan predicts the work so
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
+from prover import buffers, native
 from prover.curves import Curve
 from prover.device.values import Capability, Step
 from prover.lean_dataclass import dataclass
@@ -14,12 +16,15 @@ from prover.native import GroupId, point_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prover.device.protocol import Array, Device, Stream
+    from prover.device.protocol import Array, Device, HostArray, Stream
 
 _MIXED_ADDITION = 10
 """Field multiplications and squarings of an XYZZ mixed addition (8M + 2S)."""
 _FULL_ADDITION = 14
 _FP2_MULTIPLICATION = 3
+_SCALAR_WORDS = 4
+_SMALLEST_PART = 1 << 10
+"""Terms of a multiplication whose bases are streamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,26 @@ class MsmPlan:
     def run(self, device: Device, bases: Array, scalars: Array, out: Array, stream: Stream) -> None:
         """Write the sum into ``out``, one affine point."""
         device.run(self.step(bases, scalars, out), stream)
+
+    def run_streamed(self, device: Device, bases: HostArray, scalars: Array, out: Array, stream: Stream) -> None:
+        """The same with bases in host memory that the device has no room for: part after part.
+
+        Raises:
+            OutOfMemory: if not even a small part has room.
+        """
+        total = bytearray(8 * self.words)
+        for start, stop in self.parts(device.memory().free):
+            part = MsmPlan.build(self.curve, self.group, stop - start, device.capability)
+            there = device.upload(buffers.rows(bases, start, stop, self.words), stream)
+            part.run(device, there, device.rows(scalars, start, stop, _SCALAR_WORDS), out, stream)
+            native.group_op(self.curve, self.group, native.GroupOp.ADD, total, device.download(out, stream), total)
+        device.write(out, total, stream)
+
+    def parts(self, free: int) -> Iterator[tuple[int, int]]:
+        """Ranges of terms, each with its bases in an eighth of ``free`` bytes: the rest is the multiplication's."""
+        most = max(_SMALLEST_PART, free // 8 // (8 * self.words))
+        for start in range(0, self.n, most):
+            yield start, min(self.n, start + most)
 
 
 __all__ = ["MsmPlan"]

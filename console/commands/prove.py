@@ -8,6 +8,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from console.progress import ProgressLine
     from prover.cancel import CancelToken
     from prover.device.protocol import Device
@@ -35,7 +37,9 @@ def run(args: argparse.Namespace) -> int:
     from console.interrupts import run_interruptibly
     from console.progress import ProgressLine
 
-    refuse_same_file("--proof", args.proof, "--public", args.public)
+    check_outputs(
+        {"--proof": args.proof, "--public": args.public}, {"ZKEY": args.zkey, "WTNS": args.wtns, "--r1cs": args.r1cs}
+    )
     with ProgressLine() as progress:
         job = _Job(args, progress)
         run_interruptibly(job.work)
@@ -46,16 +50,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def refuse_same_file(first: str, path: str, second: str, other: str) -> None:
-    """Two outputs must go to two files.
+def check_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
+    """Each output goes to a file of its own, and none over an input. Paths by the names of their options.
 
     Raises:
-        InputError: if they do not.
+        InputError: if two are the same file.
     """
     from prover.errors import InputError
+    from prover.formats.errors import printable
 
-    if os.path.realpath(path) == os.path.realpath(other):
-        raise InputError(f"{first} and {second} name the same file", path, "give two names")
+    taken = {os.path.realpath(path): name for name, path in inputs.items() if path}
+    for name, path in outputs.items():
+        if not path:
+            continue
+        first = taken.setdefault(os.path.realpath(path), name)
+        if first is not name:
+            raise InputError(f"{first} and {name} name the same file", printable(path), "give two names")
 
 
 def device_threads(args: argparse.Namespace) -> int:
@@ -132,6 +142,7 @@ class _Job:
         from prover.groth16.prove import SlotProof
         from prover.groth16.witness import assign
 
+        device.prepare(key.curve, progress=self._progress)
         self._progress("multiplying the matrices", 0.0)
         assignment = assign(key, witness.values, device, cancel=cancel)
         self._lap("synthesis")
@@ -168,4 +179,4 @@ class _Job:
         self._mark = now
 
 
-__all__ = ["NOT_VALID", "configure", "device_threads", "refuse_same_file", "run"]
+__all__ = ["NOT_VALID", "check_outputs", "configure", "device_threads", "run"]

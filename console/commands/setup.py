@@ -26,12 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the key and write it; on any failure nothing is left behind."""
-    from console.commands.prove import refuse_same_file
+    from console.commands.prove import check_outputs
     from console.interrupts import run_interruptibly
     from console.progress import ProgressLine
 
-    if args.vkey:
-        refuse_same_file("-o", args.output, "--vkey", args.vkey)
+    check_outputs({"-o": args.output, "--vkey": args.vkey}, {"R1CS": args.r1cs})
     with ProgressLine() as progress:
         report = run_interruptibly(lambda cancel: _make(args, progress, cancel))
     print(f"cuzk-top: {WARNING}", file=sys.stderr)

@@ -13,10 +13,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the key, check the verifying part, write it."""
+    from console.commands.prove import check_outputs
     from prover.formats.proof_json import write_verification_key
     from prover.formats.zkey import read_verifying_key
     from prover.groth16.keys import check_verifying_key, with_alphabeta
 
+    check_outputs({"-o": args.output}, {"ZKEY": args.zkey})
     vk = read_verifying_key(args.zkey)
     check_verifying_key(vk, args.zkey)
     write_verification_key(args.output, with_alphabeta(vk))

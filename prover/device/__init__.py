@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from prover.device.errors import UnknownDevice
+from prover.device.errors import NoCudaDevice, UnknownDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,11 @@ def open_device(spec: str = "auto", threads: int = 0) -> Device:
     if spec.startswith("cuda") or (spec == "auto" and _has_cuda()):
         from prover.device.cuda import open_cuda
 
-        return open_cuda("cuda" if spec == "auto" else spec)
+        try:
+            return open_cuda("cuda" if spec == "auto" else spec)
+        except NoCudaDevice:
+            if spec != "auto":
+                raise
     from prover.device.host import HostDevice
 
     return HostDevice(threads)

@@ -7,26 +7,27 @@ bytes have arrived, ``download`` when they are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
-from prover.device.cuda_kernels import KernelLibrary, Progress, modules_of_proof
+from prover.device.cuda_fixed_base import FixedBases
+from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
 from prover.device.cuda_memory import Arena, CudaArray, PinnedPool, owned
 from prover.device.cuda_ntt import Transforms
 from prover.device.cuda_ops import OPERATIONS
 from prover.device.cuda_residents import Residents
 from prover.device.cuda_stream import CudaStream, HandlePool
-from prover.device.errors import DeviceLost, UnknownOperation, WrongDevice
+from prover.device.errors import CudaFailure, DeviceLost, NoCudaDevice, UnknownOperation, WrongDevice
+from prover.device.host import cores
 from prover.device.values import Capability, Step, Usage
 
 if TYPE_CHECKING:
     from prover.device.cuda_driver import Driver
     from prover.device.kernel_cache import KernelCache
-    from prover.device.protocol import Array, HostArray, Stream
+    from prover.device.protocol import Array, HostArray, Progress, Stream
 
 _RING = 4
 """Pinned buffers of one copy: while some are on their way, the next is filled."""
@@ -54,14 +55,20 @@ class CudaDevice:
             shared_bytes_per_multiprocessor=properties.shared_bytes_per_multiprocessor,
             l2_bytes=properties.l2_bytes,
         )
-        self.lost: DeviceLost | None = None
         self.handles = HandlePool(driver)
         self.arena = Arena(self.handles, self.name, memory_cap)
         self.pinned = PinnedPool(self.handles)
         self.kernels = KernelLibrary(driver, cache)
         self.transforms = Transforms(self)
+        self.fixed_bases = FixedBases(self)
         self._residents = Residents(self)
+        self._prepared: set[int] = set()
         self.arena.on_shortage(self._residents.evict)
+
+    @property
+    def lost(self) -> DeviceLost | None:
+        """Why nothing on it can be used any more; None as long as it can."""
+        return self.driver.lost
 
     @property
     def ops(self) -> Mapping[str, Any]:
@@ -87,11 +94,10 @@ class CudaDevice:
         nbytes = memoryview(host).nbytes
         if nbytes > target.nbytes:
             raise ValueError(f"cannot copy {nbytes} bytes into {target.nbytes}")
-        with self._watched(own):
-            if target.nbytes > nbytes:
-                own.submitted += 1
-                self.driver.fill(target.address + nbytes, 0, target.nbytes - nbytes, own.handle)
-            self._copy_in(target, host, nbytes, own)
+        if target.nbytes > nbytes:
+            own.submitted += 1
+            self.driver.fill(target.address + nbytes, 0, target.nbytes - nbytes, own.handle)
+        self._copy_in(target, host, nbytes, own)
 
     def rows(self, array: Array, start: int, stop: int, words: int) -> CudaArray:
         """The rows ``start <= i < stop`` of ``words`` 64-bit words, a view.
@@ -112,8 +118,7 @@ class CudaDevice:
         """
         own, nbytes = self._mine(stream), memoryview(host).nbytes
         array = self.arena.take(nbytes, own)
-        with self._watched(own):
-            self._copy_in(array, host, nbytes, own)
+        self._copy_in(array, host, nbytes, own)
         return array
 
     def resident(self, host: HostArray, stream: Stream) -> CudaArray:
@@ -132,8 +137,7 @@ class CudaDevice:
         """
         source, own = owned(array, self.name), self._mine(stream)
         out = bytearray(source.nbytes)
-        with self._watched(own):
-            self._copy_out(out, source, own)
+        self._copy_out(out, source, own)
         return memoryview(out)
 
     def stream(self, name: str, threads: int = 1, cancel: CancelToken | None = None) -> CudaStream:
@@ -155,16 +159,17 @@ class CudaDevice:
         own = self._mine(stream)
         if own.cancel is not None and own.cancel.cancelled:
             raise Cancelled
-        with self._watched(own):
-            return operation(own, **step.arguments)
+        return operation(own, **step.arguments)
 
-    def prepare(self, curve: Curve, threads: int = 4, progress: Progress | None = None) -> None:
-        """Compile or load what a proof on this curve needs.
+    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+        """Compile or load what a proof on this curve needs; nothing the next time.
 
         Raises:
             KernelCompileError, MachineLacks: if that fails.
         """
-        self.kernels.prepare(modules_of_proof(curve), threads, progress)
+        if curve.index not in self._prepared:
+            self.kernels.prepare(modules_of_proof(curve), threads or cores(), progress)
+            self._prepared.add(curve.index)
 
     def memory(self) -> Usage:
         """Bytes in arrays, bytes that could be had, the most that arrays ever took."""
@@ -181,6 +186,7 @@ class CudaDevice:
         self.driver.synchronize_device()
         self._residents.clear()
         self.transforms.clear()
+        self.fixed_bases.clear()
         self.arena.trim()
         self.pinned.close()
         self.kernels.close()
@@ -196,14 +202,6 @@ class CudaDevice:
         if self.lost is not None:
             raise DeviceLost("it failed before", self.name) from self.lost
 
-    @contextmanager
-    def _watched(self, stream: CudaStream) -> Iterator[None]:
-        try:
-            yield
-        except DeviceLost as error:
-            self.lost = self.lost or error
-            raise
-
     def _copy_in(self, target: CudaArray, host: HostArray, nbytes: int, stream: CudaStream) -> None:
         """Through a ring of pinned buffers; returns when the last of them has arrived."""
         if nbytes == 0:
@@ -211,18 +209,23 @@ class CudaDevice:
         stream.end_kernels()
         source = buffers.address(host)
         ring: list[tuple[int, int]] = []  # pinned buffer, event of the copy out of it
+        at = index = 0
         try:
-            for index, at in enumerate(range(0, nbytes, self.pinned.chunk)):
-                size = min(self.pinned.chunk, nbytes - at)
-                if len(ring) < _RING and (index == 0 or index == len(ring)):
-                    ring.append((self.pinned.take(), self.handles.take("plain")))
+            while at < nbytes:
+                more = self.pinned.take_more() if 0 < len(ring) < _RING else None if ring else self.pinned.take()
+                if more is not None:
+                    ring.append((more, self.handles.take("plain")))
+                    index = len(ring) - 1
                 else:
-                    self.driver.synchronize_event(ring[index % len(ring)][1])
-                pinned, event = ring[index % len(ring)]
+                    index = (index + 1) % len(ring)
+                    self.driver.synchronize_event(ring[index][1])
+                pinned, event = ring[index]
+                size = min(self.pinned.chunk, nbytes - at)
                 buffers.move(pinned, source + at, size)
                 stream.submitted += 1
                 self.driver.copy_in(target.address + at, pinned, size, stream.handle)
                 self.driver.record(event, stream.handle)
+                at += size
             for _, event in ring:
                 self.driver.synchronize_event(event)
         finally:
@@ -254,10 +257,18 @@ def open_cuda(spec: str) -> CudaDevice:
     Raises:
         NoCudaDevice: in one line, why there is none.
     """
-    from prover.device.cuda_cupy import CupyDriver
     from prover.device.cuda_probe import require
 
-    return CudaDevice(CupyDriver(require(spec)))
+    ordinal = require(spec)
+    try:
+        from prover.device.cuda_cupy import CupyDriver
+
+        driver = CupyDriver(ordinal)
+    except ImportError as error:
+        raise NoCudaDevice(f"CuPy does not load ({error})", spec, "reinstall it") from error
+    except CudaFailure as error:
+        raise NoCudaDevice(error.what, spec, "match driver and CuPy: cuzk-top[cuda12] or [cuda13]") from error
+    return CudaDevice(driver)
 
 
 __all__ = ["CudaDevice", "open_cuda"]

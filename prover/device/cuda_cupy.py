@@ -40,6 +40,7 @@ class CupyDriver:
         import cupy
 
         self.ordinal = ordinal
+        self.lost: DeviceLost | None = None
         self._name = f"cuda:{ordinal}"
         self._runtime: Any = cupy.cuda.runtime
         self._driver: Any = cupy.cuda.driver
@@ -74,7 +75,9 @@ class CupyDriver:
 
     def _translated(self, error: Any) -> DeviceLost | CudaFailure:
         if error.status in _STICKY:
-            return DeviceLost(str(error), self._name)
+            lost = DeviceLost(str(error), self._name)
+            self.lost = self.lost or lost
+            return lost
         return CudaFailure(str(error), self._name)
 
     def _or_none(self, function: Callable[..., int], *args: int) -> int | None:

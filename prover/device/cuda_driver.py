@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from prover.device.errors import DeviceLost
     from prover.device.kernel_cache import Compiler
 
 
@@ -45,6 +46,8 @@ class Driver(Protocol):
 
     ordinal: int
     properties: Properties
+    lost: DeviceLost | None
+    """The first failure after which the context answered nothing any more."""
 
     def compiler(self) -> Compiler:
         """What compiles kernels for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,11 @@ from prover.native import GroupId
 if TYPE_CHECKING:
     from prover.device.cuda_driver import Driver, KernelFacts
     from prover.device.cuda_stream import CudaStream
+    from prover.device.protocol import Progress
 
-Progress = Callable[[str, float | None], None]
-"""Told what is being done, and the share done."""
 Argument = Any
 """Of a kernel: a ``CudaArray``, or a ctypes integer of the parameter's width."""
+_Key = tuple[str, int | None, int | None]
 _MAX_BLOCK = 1024
 _MAX_GRID = (1 << 31) - 1
 
@@ -40,6 +40,11 @@ class KernelModule:
     file: str
     curve: Curve | None = None
     group: GroupId | None = None
+
+    @property
+    def key(self) -> _Key:
+        """Equal for equal modules, and quick to hash, as curves are not."""
+        return self.file, None if self.curve is None else self.curve.index, self.group
 
     @property
     def name(self) -> str:
@@ -66,7 +71,7 @@ class KernelModule:
 
 
 _PER_CURVE = ("ntt.cu", "vector.cu", "spmv.cu")
-_PER_GROUP: tuple[str, ...] = ()
+_PER_GROUP = ("fixed_base.cu",)
 _PLAIN: tuple[str, ...] = ()
 
 
@@ -172,8 +177,8 @@ class KernelLibrary:
         self._compiler: Compiler | None = None
         self._cache = cache or KernelCache()
         self._lock = threading.Lock()
-        self._locks: dict[KernelModule, threading.Lock] = {}
-        self._loaded: dict[KernelModule, LoadedModule] = {}
+        self._locks: dict[_Key, threading.Lock] = {}
+        self._loaded: dict[_Key, LoadedModule] = {}
         self.records: list[ModuleRecord] = []
 
     def get(self, module: KernelModule) -> LoadedModule:
@@ -183,15 +188,16 @@ class KernelLibrary:
             KernelCompileError: if it does not compile.
             MachineLacks: if there is no compiler.
         """
-        loaded = self._loaded.get(module)
+        key = module.key
+        loaded = self._loaded.get(key)
         if loaded is not None:
             return loaded
         with self._lock:
-            lock = self._locks.setdefault(module, threading.Lock())
+            lock = self._locks.setdefault(key, threading.Lock())
         with lock:
-            loaded = self._loaded.get(module)
+            loaded = self._loaded.get(key)
             if loaded is None:
-                loaded = self._loaded[module] = self._load(module)
+                loaded = self._loaded[key] = self._load(module)
             return loaded
 
     def prepare(self, modules: Iterable[KernelModule], threads: int, progress: Progress | None = None) -> None:
@@ -200,7 +206,7 @@ class KernelLibrary:
         Raises:
             KernelCompileError, MachineLacks: as ``get``.
         """
-        wanted = [module for module in modules if module not in self._loaded]
+        wanted = [module for module in modules if module.key not in self._loaded]
         report = progress or (lambda what, share: None)
         with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="kernels") as pool:
             futures = [(module, pool.submit(self.get, module)) for module in wanted]
@@ -231,7 +237,6 @@ __all__ = [
     "KernelModule",
     "LoadedModule",
     "ModuleRecord",
-    "Progress",
     "all_modules",
     "modules_of_proof",
 ]

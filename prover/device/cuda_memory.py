@@ -219,24 +219,36 @@ class PinnedPool:
         return self._made * self.chunk
 
     def take(self) -> int:
-        """The address of a buffer; waits where all are in use.
+        """The address of a buffer; waits where all are in use. A caller that has one must not wait for a second.
 
         Raises:
             OutOfMemory: if the system gives none at all.
         """
         with self._condition:
             while True:
-                if self._free:
-                    return self._free.pop()
-                if self._made < self._limit:
-                    address = self._driver.allocate_pinned(self.chunk)
-                    if address is not None:
-                        self._made += 1
-                        return address
-                    if not self._made:
-                        raise OutOfMemory(self.chunk, 0, "pinned host memory")
-                    self._limit = self._made
+                found = self._next()
+                if found is not None:
+                    return found
+                if not self._made:
+                    raise OutOfMemory(self.chunk, 0, "pinned host memory")
                 self._condition.wait()
+
+    def take_more(self) -> int | None:
+        """The address of another buffer if one is to be had at once."""
+        with self._condition:
+            return self._next()
+
+    def _next(self) -> int | None:
+        if self._free:
+            return self._free.pop()
+        if self._made == self._limit:
+            return None
+        address = self._driver.allocate_pinned(self.chunk)
+        if address is None:
+            self._limit = self._made
+        else:
+            self._made += 1
+        return address
 
     def give_back(self, address: int) -> None:
         """The buffer's copy is done."""

@@ -1,6 +1,6 @@
 """Transforms on the GPU: how a size is cut into passes, the tables of powers, the launches.
 
-A transform of 2^log_n elements is one pass where a block's shared memory holds it all, two up to 2^20, three beyond. A
+A transform of 2^log_n elements is one pass where a block's shared memory holds it all, two up to 2^20, three to 2^30. A
 pass reads and writes every element once. What lies between passes is one multiplication by a power of the root; a
 coset's shift and the inverse's 1/n are further powers, folded into tables where a pass multiplies anyway.
 """
@@ -26,15 +26,13 @@ if TYPE_CHECKING:
 WORDS = 4
 """64-bit words of an element of Fr."""
 _BYTES = 8 * WORDS
-_MOST_LEVELS = 10
-"""Of a pass, where there are several: a tile of 2^11 then holds two transforms, so that 64 bytes lie together."""
-_LARGEST_TILE = 11
-"""Block size and launch bounds of ``ntt.cu`` go no further."""
+_LARGEST_TILE = 10
+"""Logarithm of the elements that a block works on: 32 KiB of shared memory, 128 threads, four blocks at a time on a
+multiprocessor with registers for no more. Twice the tile with half the blocks is as fast up to 2^20, slower beyond.
+"""
 _ELEMENTS_PER_THREAD = 8
 _TABLE_LIMIT = 16
 """A table of powers has at most 2^16 elements; more exponents are split into two."""
-_RESERVED = 1024
-"""Bytes of shared memory that the system takes of every block, from Ampere on."""
 _NOTHING, _TWIDDLE, _POSITION, _CONSTANT = range(4)
 """``Exponent`` in ``ntt.cu``."""
 
@@ -72,10 +70,8 @@ class Pass:
 
 
 def largest_tile(capability: Capability) -> int:
-    """Log of the elements of a tile, so that two blocks fit on a multiprocessor."""
-    reserved = 0 if capability.arch == "sm_75" else _RESERVED
-    elements = (capability.shared_bytes_per_multiprocessor // 2 - reserved) // _BYTES
-    return min(_LARGEST_TILE, elements.bit_length() - 1)
+    """Logarithm of the elements of a tile."""
+    return min(_LARGEST_TILE, (capability.shared_bytes // _BYTES).bit_length() - 1)
 
 
 def passes(log_n: int, capability: Capability) -> list[Pass]:
@@ -85,7 +81,7 @@ def passes(log_n: int, capability: Capability) -> list[Pass]:
         return []
     if log_n <= most:
         return [Pass(log_n, 0, 0, 0, 0)]
-    count = -(-log_n // min(_MOST_LEVELS, most))
+    count = -(-log_n // most)
     if count > 3:
         raise ValueError(f"a transform of 2^{log_n} elements takes more than three passes")
     levels = [log_n // count + (i < log_n % count) for i in range(count)]
@@ -118,8 +114,8 @@ class Factor:
 class Prepared:
     """A transform's passes with their tables."""
 
-    steps: tuple[tuple[Pass, CudaArray, Factor, Factor], ...]
-    """Pass, powers of its root, factors before and after."""
+    steps: tuple[tuple[Pass, tuple[object, ...]], ...]
+    """Each pass with the kernel's arguments after source and target."""
 
 
 class Transforms:
@@ -151,27 +147,12 @@ class Transforms:
         module = self._device.kernels.get(KernelModule("ntt.cu", curve))
         count = len(prepared.steps)
         scratch = self._device.arena.take(data.nbytes, stream) if count > 1 else data
-        for index, (step, roots, before, after) in enumerate(prepared.steps):
+        for index, (step, arguments) in enumerate(prepared.steps):
             source = data if index == 0 else scratch
             target = data if index == count - 1 else scratch
-            arguments = [
-                source,
-                target,
-                roots,
-                *_pointers(before),
-                c_uint32(before.split),
-                c_uint32(before.exponent),
-                *_pointers(after),
-                c_uint32(after.split),
-                c_uint32(after.exponent),
-                c_uint32(after.shift),
-                c_uint32(step.levels),
-                c_uint32(step.log_columns),
-                c_uint32(step.log_first),
-                c_uint32(step.log_middle),
-                c_uint32(step.log_after),
-            ]
-            module.launch("ntt_pass", step.blocks, step.threads, arguments, stream, step.shared_bytes)
+            module.launch(
+                "ntt_pass", step.blocks, step.threads, [source, target, *arguments], stream, step.shared_bytes
+            )
 
     def clear(self) -> None:
         """Drop every table."""
@@ -187,10 +168,26 @@ class Transforms:
             if found is None:
                 found = _Tables(self._device, curve, log_n, root, inverse, shift, stream).prepared()
                 self._prepared[key] = found
-                while len(self._prepared) > self._KEPT:
+                if len(self._prepared) > self._KEPT:
+                    self._device.driver.synchronize_device()  # other streams may be using what goes
                     self._prepared.popitem(last=False)
             self._prepared.move_to_end(key)
             return found
+
+
+def _arguments(step: Pass, roots: CudaArray, before: Factor, after: Factor) -> tuple[object, ...]:
+    numbers = (step.levels, step.log_columns, step.log_first, step.log_middle, step.log_after)
+    return (
+        roots,
+        *_pointers(before),
+        c_uint32(before.split),
+        c_uint32(before.exponent),
+        *_pointers(after),
+        c_uint32(after.split),
+        c_uint32(after.exponent),
+        c_uint32(after.shift),
+        *map(c_uint32, numbers),
+    )
 
 
 def _pointers(factor: Factor) -> Iterator[object]:
@@ -234,7 +231,7 @@ class _Tables:
                 base = pow(self._root, 1 << (self._log_n - step.levels), self._field.modulus)
                 roots[step.levels] = self._powers(base, 1 << (step.levels - 1), 1)
             before = self._before() if index == 0 else Factor(_NOTHING)
-            steps.append((step, roots[step.levels], before, self._after(index)))
+            steps.append((step, _arguments(step, roots[step.levels], before, self._after(index))))
         self._stream.synchronize()  # other streams use the tables without waiting for this one
         return Prepared(tuple(steps))
 

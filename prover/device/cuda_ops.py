@@ -59,7 +59,14 @@ def _mul_sub(
     cuda_vector.mul_sub(stream, curve, own_a, own_b, own_c, own_out, canonical_out)
 
 
-OPERATIONS: Mapping[str, Any] = MappingProxyType({"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub})
+def _fixed_base(stream: CudaStream, *, curve: Curve, group: GroupId, base: bytes, scalars: Array, out: Array) -> None:
+    own_scalars, own_out = _owned(stream, scalars, out)
+    stream.device.fixed_bases.run(curve, group, base, own_scalars, own_out, stream)
+
+
+OPERATIONS: Mapping[str, Any] = MappingProxyType(
+    {"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub, "fixed_base": _fixed_base}
+)
 """Operation name -> callable: the stream, then the arguments of the step."""
 
 __all__ = ["OPERATIONS"]

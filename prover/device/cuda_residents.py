@@ -74,6 +74,7 @@ class Residents:
             key = self._dead.pop()
             found = self._kept.get(key)
             if found is not None and found[0]() is None:
+                self._device.driver.synchronize_device()  # a stream may still be using it
                 del self._kept[key]
                 self._bringing.pop(key, None)
 

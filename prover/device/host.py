@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from prover.device.protocol import Array, DeviceEvent, HostArray, Stream
+    from prover.device.protocol import Array, DeviceEvent, HostArray, Progress, Stream
 
 
 def cores() -> int:
@@ -122,6 +122,9 @@ class HostDevice:
     def ops(self) -> Mapping[str, Any]:
         """Operation name -> callable with the common signature."""
         return _OPS
+
+    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+        """Nothing: the library is compiled."""
 
     def empty(self, n: int, words: int, stream: Stream) -> memoryview:
         """``n`` rows of ``words`` 64-bit words (zero, as it happens).
@@ -240,6 +243,14 @@ def _mul_sub(
     native.mul_sub(curve, a, b, c, out, canonical_out, stream.threads, stream.cancel)
 
 
-_OPS: Mapping[str, Any] = MappingProxyType({"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub})
+def _fixed_base(
+    stream: HostStream, *, curve: Curve, group: native.GroupId, base: bytes, scalars: Array, out: Array
+) -> None:
+    native.fixed_base_mul(curve, group, base, scalars, out, stream.threads, stream.cancel)
+
+
+_OPS: Mapping[str, Any] = MappingProxyType(
+    {"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub, "fixed_base": _fixed_base}
+)
 
 __all__ = ["HostDevice", "HostEvent", "HostStream", "cores"]

@@ -6,7 +6,7 @@ Plans (``prover.ntt``, ``prover.msm``, ``prover.spmv``) turn an algorithm into s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prover.buffers import BufferLike
@@ -14,9 +14,14 @@ from prover.device.values import Capability, Step, Usage
 
 if TYPE_CHECKING:
     from prover.cancel import CancelToken
+    from prover.curves import Curve
 
 HostArray = BufferLike
 """Bytes in host memory: an ``ndarray``, a ``memoryview``, a memory map."""
+
+
+Progress = Callable[[str, "float | None"], None]
+"""Told what is being done, and the share done."""
 
 
 class Array(Protocol):
@@ -59,6 +64,9 @@ class Device(Protocol):
     @property
     def ops(self) -> Mapping[str, Any]:
         """Operation name -> callable with the common signature."""
+
+    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+        """Have ready what a proof on this curve runs, which takes long the first time on a GPU. ``threads`` 0 = all."""
 
     def empty(self, n: int, words: int, stream: Stream) -> Array:
         """``n`` rows of ``words`` 64-bit words; what is in them is undefined."""

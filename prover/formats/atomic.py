@@ -183,6 +183,10 @@ def _open_pending(name: str) -> _Pending:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if mode is not None and not stat.S_ISREG(mode):
         return _Pending(name, name, None, io.BytesIO())
+    if not name:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if name.endswith("/"):  # a directory is meant, and realpath would drop the slash
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     target = os.path.realpath(name)
     folder = os.path.dirname(target)
     _sweep_once(folder)

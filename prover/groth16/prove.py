@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from prover import buffers, native
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
 from prover.curves import Curve
+from prover.device.errors import OutOfMemory
 from prover.device.values import Capability
 from prover.errors import InputError
 from prover.formats.points import g1_bytes, g1_from_bytes, g2_bytes, g2_from_bytes
@@ -161,10 +163,10 @@ class SlotProof:
         self._stream: Stream | None = None
         self._active_s: float | None = None
         self._partitions: list[_Partition] = []
-        self._bases: dict[str, Array] = {}
 
     def setup(self) -> None:
         """Allocate the vectors of every partition and draw the blinding."""
+        self._device.prepare(self._key.curve)
         self._stream = self._device.stream("proof", self._threads, self._cancel)
         blindings = self._blindings or [Blinding.random(self._key.curve) for _ in self._assignments]
         for blinding in blindings:
@@ -175,7 +177,9 @@ class SlotProof:
         dropped here.
         """
         stream, key = self._ready(), self._key
-        self._bases = {name: self._device.resident(getattr(key, name), stream) for name in self._plan.queries}
+        with suppress(OutOfMemory):  # what has no room is streamed
+            for name in self._plan.queries:
+                self._device.resident(getattr(key, name), stream)
         for partition, assignment in zip(self._partitions, self._assignments, strict=True):
             partition.c_given = assignment.c is not None
             given = (assignment.a, assignment.b, b"" if assignment.c is None else assignment.c)
@@ -201,8 +205,8 @@ class SlotProof:
         """The five sums of each partition."""
         stream = self._ready()
         for partition in self._partitions:
-            for name, plan in self._plan.queries.items():
-                plan.run(self._device, self._bases[name], partition.scalars.pop(name), partition.sums[name], stream)
+            for name in self._plan.queries:
+                self._multiply(name, partition.scalars.pop(name), partition.sums[name], stream)
         stream.synchronize()
 
     def d2h(self) -> list[Pending]:
@@ -220,7 +224,6 @@ class SlotProof:
         """Drop every array."""
         self._partitions = []
         self._assignments = []
-        self._bases = {}
         if self._stream is not None:
             self._active_s = self._stream.active_s
         self._stream = None
@@ -229,6 +232,14 @@ class SlotProof:
     def gpu_active_s(self) -> float | None:
         """Seconds that kernels ran for this slot, by the device's events; None on the host, which has none."""
         return self._active_s if self._stream is None else self._stream.active_s
+
+    def _multiply(self, name: str, scalars: Array, out: Array, stream: Stream) -> None:
+        """One query's sum; its bases stay on the device if they have room there."""
+        plan, host = self._plan.queries[name], getattr(self._key, name)
+        try:
+            plan.run(self._device, self._device.resident(host, stream), scalars, out, stream)
+        except OutOfMemory:
+            plan.run_streamed(self._device, host, scalars, out, stream)
 
     def _ready(self) -> Stream:
         if self._stream is None:

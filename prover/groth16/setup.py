@@ -20,14 +20,17 @@ from prover import native
 from prover.cancel import CancelToken
 from prover.csr import PLUS_ONE, CsrMatrix
 from prover.curves import Curve
+from prover.device.host import HostDevice
 from prover.errors import InputError
 from prover.field import convert, pack, pack_points
+from prover.fixed_base import FixedBasePlan
 from prover.formats.zkey import Zkey
 from prover.native import FieldOp, GroupId
 from prover.ntt import montgomery_bytes
 
 if TYPE_CHECKING:
     from prover.circuits.circuit import Circuit
+    from prover.device.protocol import Device, Stream
     from prover.formats.r1cs import R1cs
 
 Words = npt.NDArray[np.uint64]
@@ -139,6 +142,7 @@ def setup(
     threads: int = 1,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
+    device: Device | None = None,
 ) -> Zkey:
     """Make a proving key, in memory, in the form of a snarkjs key without contributions.
 
@@ -148,6 +152,7 @@ def setup(
         threads: processor threads.
         progress: called with what is being made and the share done.
         cancel: asks to stop.
+        device: where the queries' points are made; the host by default.
 
     Raises:
         InputError: if the circuit is larger than any evaluation domain of its curve.
@@ -162,7 +167,9 @@ def setup(
     report("evaluating the polynomials", None)
     trapdoor = Trapdoor.draw(curve, system.log_n, entropy)
     exponents = query_exponents(system, trapdoor, threads, cancel)
-    return _commit(system, trapdoor, exponents, threads, report, cancel)
+    device = device or HostDevice(threads)
+    stream = device.stream("setup", threads, cancel)
+    return _commit(system, trapdoor, exponents, device, stream, report)
 
 
 def query_exponents(
@@ -252,12 +259,7 @@ def _with_rows(matrix: CsrMatrix, columns: npt.NDArray[np.uint32], each: int) ->
 
 
 def _commit(
-    system: ConstraintSystem,
-    t: Trapdoor,
-    exponents: Exponents,
-    threads: int,
-    report: Progress,
-    cancel: CancelToken | None,
+    system: ConstraintSystem, t: Trapdoor, exponents: Exponents, device: Device, stream: Stream, report: Progress
 ) -> Zkey:
     """Multiply the exponents into the groups."""
     curve = system.curve
@@ -274,11 +276,10 @@ def _commit(
     made: dict[str, Words] = {}
     for name, group, scalars in wanted:
         out = np.empty((len(scalars), native.point_words(curve, group)), dtype=np.uint64)
-        base = _generator(curve, group)
         for at in range(0, len(scalars), _CHUNK):
             report(f"{name} query", done / total)
             chunk = slice(at, min(at + _CHUNK, len(scalars)))
-            native.fixed_base_mul(curve, group, base, scalars[chunk], out[chunk], threads, cancel)
+            out[chunk] = _generated(curve, group, scalars[chunk], device, stream)
             done += (chunk.stop - at) * (_G2_WEIGHT if group == 2 else 1)
         made[name] = out
     report("proving key", 1.0)
@@ -305,6 +306,14 @@ def _commit(
         a=system.a,
         b=system.b,
     )
+
+
+def _generated(curve: Curve, group: GroupId, scalars: Words, device: Device, stream: Stream) -> Words:
+    """The generator's multiples, made on a device."""
+    plan = FixedBasePlan.build(curve, group, len(scalars), device.capability)
+    multiples = device.empty(plan.n, plan.words, stream)
+    plan.run(device, _generator(curve, group).tobytes(), device.upload(scalars, stream), multiples, stream)
+    return np.frombuffer(device.download(multiples, stream), dtype=np.uint64).reshape(plan.n, plan.words)
 
 
 def _generator(curve: Curve, group: GroupId) -> Words:

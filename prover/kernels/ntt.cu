@@ -1,7 +1,7 @@
 // One pass of a number-theoretic transform over Fr, Montgomery form.
 //
 // n = R1*R2*R3 (fewer factors for small n). A pass transforms along one of them: a block gathers a tile of `columns`
-// sub-transforms of length R = 2^levels into shared memory, does up to eleven levels there (decimation in frequency, three
+// sub-transforms of length R = 2^levels into shared memory, does up to ten levels there (decimation in frequency, three
 // at a time in registers), multiplies by what the pass owes, and puts the rows back. All passes but the last keep
 // every element's place, with index k for r; the last one writes in natural order:
 //
@@ -16,7 +16,7 @@ CZK_BEGIN
 
 using Fr = Field<CZK_FR, kHotForm>;
 
-constexpr uint32_t kNttThreads = 256;
+constexpr uint32_t kNttThreads = 128;
 constexpr uint32_t kHalf = 4;  // words of half an element, what one access moves
 
 CZK_FN Fr load_element(const uint32_t* source, uint32_t index) {
@@ -134,7 +134,7 @@ CZK_END
 // `roots`: powers of the 2^levels-th root. The last pass (log_after = 0) has tiles over k1 and blocks over k2, with
 // log_first and log_middle levels before it. The others have tiles over the positions behind their own index, 2^log_after
 // of them, and blocks over these and what lies before. `before` and `after` are exponents, their tables the Powers.
-CZK_KERNEL_RESIDENT(czk::kNttThreads, 2)
+CZK_KERNEL_RESIDENT(czk::kNttThreads, 4)
 ntt_pass(const uint32_t* in, uint32_t* out, const uint32_t* roots, const uint32_t* before_low,
          const uint32_t* before_high, uint32_t before_split, uint32_t before, const uint32_t* after_low,
          const uint32_t* after_high, uint32_t after_split, uint32_t after, uint32_t shift, uint32_t levels,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,42 @@ def test_doctor_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(set(c) == {"name", "ok", "found", "fix"} for c in document["checks"])
     assert all((c["fix"] is not None) for c in document["checks"] if not c["ok"])
     assert code in (0, 3)
+
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "snark" / "bn128" / "mix_8"
+
+
+def verify(public: str, output: int, buffered: bool) -> tuple[int, str]:
+    """``cuzk-top verify``, its answer sent to a descriptor: exit code and stderr."""
+    files = [str(FOLDER / "verification_key.json"), public, str(FOLDER / "proof.json")]
+    command = [sys.executable, *([] if buffered else ["-u"]), "-m", "console.cli", "verify", *files]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+def test_an_answer_that_finds_no_room_is_one_line(buffered: bool) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        answer = verify(str(FOLDER / "public.json"), full, buffered)
+    finally:
+        os.close(full)
+    assert answer == (3, "cuzk-top: cannot write: standard output: No space left on device: free some space\n")
+
+
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("valid", [True, False])
+def test_an_answer_that_nobody_can_read_is_not_yes(tmp_path: Path, valid: bool, buffered: bool) -> None:
+    public = json.loads((FOLDER / "public.json").read_text())
+    public[0] = str(int(public[0]) ^ (not valid))
+    (tmp_path / "public.json").write_text(json.dumps(public))
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        assert verify(str(tmp_path / "public.json"), writer, buffered) == (cli.READER_GONE, "")
+    finally:
+        os.close(writer)
 
 
 def test_a_defect_leaves_a_report_not_a_traceback(

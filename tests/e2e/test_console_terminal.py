@@ -83,6 +83,36 @@ def test_a_signal_leaves_the_terminal_clean(start: Start, number: signal.Signals
     assert termios.tcgetattr(terminal.fd) == terminal.before
 
 
+# No UTF-8: a byte, a torn character, a surrogate. No key: a code point beyond the last, a number without end, a click
+# nowhere. Text that ends inside a sequence.
+NOISE = [
+    b"\xff",
+    b"\xe2\x82",
+    b"\xed\xa0\x80",
+    b"\x1b[1114112u",
+    b"\x1b[" + b"9" * 5000 + b"u",
+    b"\x1b[<0;-5;-7M",
+    b"\x1b[M\xff\xff\xff",
+]
+
+
+def test_noise_on_the_line_is_not_the_end(start: Start):
+    terminal = start([])
+    terminal.wait_for(FIRST_PROOF)
+    for noise in NOISE:
+        os.write(terminal.fd, noise)
+        terminal.pump(0.2)
+    os.write(terminal.fd, b"\x1b[200~na\xefve text with q in it\x1b[201~")
+    terminal.press("?")
+    terminal.wait_for("How to read it|Everywhere")
+    terminal.press("q")
+    terminal.wait_for(r"q quit")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert terminal.left_on() == []
+    assert "Traceback" not in terminal.text()
+
+
 def test_another_log_is_followed(start: Start, tmp_path: Path):
     log = tmp_path / "daemon.log"
     log.write_text("2026-11-30T16:19:52.983822Z  INFO cuzk_core::engine: first word\n")

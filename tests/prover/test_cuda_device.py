@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from prover.cancel import Cancelled, CancelToken
 from prover.curves import BN254
 from prover.device.cuda import CudaDevice
 from prover.device.cuda_kernels import KernelModule
+from prover.device.cuda_memory import PinnedPool
 from prover.device.errors import DeviceLost, LaunchRefused, OutOfMemory, UnknownOperation, WrongDevice
 from prover.device.host import HostDevice
 from prover.device.protocol import Device
@@ -54,6 +56,28 @@ def test_copies_of_every_size(device):
         array = device.upload(data, stream)
         assert array.nbytes == nbytes
         assert bytes(device.download(array, stream)) == data
+
+
+def test_copies_of_many_threads_with_few_pinned_buffers():
+    """Nobody waits for a second buffer while holding the first."""
+    device = emulated()
+    device.pinned = PinnedPool(device.handles, chunk=1 << 12, cap=2 << 12)
+    data = [bytes([i]) * 50_000 for i in range(8)]
+
+    def copy(i):
+        stream = device.stream("test")
+        return bytes(device.download(device.upload(data[i], stream), stream)) == data[i]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(copy, range(8)))
+    assert device.pinned.nbytes == 2 << 12
+
+
+def test_no_pinned_memory_at_all_is_said():
+    device = emulated()
+    device.driver.allocate_pinned = lambda nbytes: None
+    with pytest.raises(OutOfMemory, match="pinned host memory"):
+        device.upload(b"abc", device.stream("test"))
 
 
 def test_write_copies_and_clears_the_rest(device):
@@ -277,6 +301,53 @@ def test_impossible_launches_are_refused_with_both_numbers(device):
     with pytest.raises(TypeError, match="has no width"):
         module.launch("mul_sub", 1, 32, [3], stream)
     module.launch("mul_sub", 0, 32, [], stream)
+
+
+ILLEGAL = """
+import ctypes
+from prover.curves import BN254
+from prover.device import open_device
+from prover.device.cuda_kernels import KernelModule
+from prover.device.cuda_memory import CudaArray
+from prover.device.errors import DeviceLost
+
+device = open_device("cuda")
+stream = device.stream("test")
+nowhere = CudaArray(None, 4096, 1 << 20)
+arguments = [nowhere, nowhere, nowhere, nowhere, ctypes.c_uint32(1 << 15), ctypes.c_uint32(0)]
+device.kernels.get(KernelModule("vector.cu", BN254)).launch("mul_sub", 128, 256, arguments, stream)
+for attempt in (lambda: device.upload(bytes(100), stream), lambda: device.stream("other")):
+    try:
+        attempt()
+    except DeviceLost as error:
+        print(error)
+device.close()
+assert open_device("host").upload(b"abc", None) == b"abc"
+"""
+
+
+@pytest.mark.gpu
+def test_an_illegal_access_loses_the_device_and_nothing_else():
+    """In a process of its own, for its GPU context is gone afterwards."""
+    cuda_device("real")
+    run = subprocess.run([sys.executable, "-c", ILLEGAL], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    first, second = run.stdout.splitlines()
+    assert first.startswith("device lost: ")
+    assert "illegal memory access" in first
+    assert second == "device lost: it failed before: cuda:0: prove on another device, or restart the prover"
+
+
+def test_preparing_loads_what_a_proof_runs_and_tells_how_far_it_is():
+    device, told = emulated(), []
+    device.prepare(BN254, 2, lambda what, share: told.append((what, share)))
+    assert [share for _, share in told] == sorted(share for _, share in told)
+    assert told[0][0].startswith("kernels: ")
+    names = {record.cache.name for record in device.kernels.records}
+    assert {"ntt-bn254", "vector-bn254", "spmv-bn254"} <= names
+    count = len(device.kernels.records)
+    device.prepare(BN254)
+    assert len(device.kernels.records) == count
 
 
 def test_importing_the_prover_loads_no_cupy():

@@ -1,6 +1,7 @@
 """Proofs on the GPU: with fixed blinding the same bytes as the host's, of every size."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import groth16_files as files
 import groth16_model as model
@@ -9,7 +10,9 @@ from emulated_gpu import KINDS, cuda_device, emulated
 
 from prover.circuits.builtin import builtin
 from prover.circuits.evaluator import evaluate
-from prover.curves import BN254, CURVES
+from prover.curves import BLS12_381, BN254, CURVES
+from prover.device import open_device
+from prover.device.cuda_probe import probe
 from prover.device.host import HostDevice, cores
 from prover.field import unpack
 from prover.formats.proof_bytes import encode_proof
@@ -80,6 +83,19 @@ def test_a_slot_of_partitions_and_its_memory(kind):
     assert stays[0] == stays[1] == stays[2] > 0
 
 
+def test_a_key_that_has_no_room_is_streamed():
+    """The sums of parts; the arena never holds more than its cap."""
+    circuit, values, key = case(BN254, 800)
+    host = HostDevice(1)
+    assignment = assign(key, files.witness(circuit, values), host)
+    expected = prove(key, assignment, host)
+    size = sum(memoryview(points).nbytes for _, _, points in key.queries())
+    for cap in (size * 2, size * 2 // 3):
+        device = emulated(memory_cap=cap)
+        assert prove(key, assignment, device) == expected
+        assert device.memory().peak <= cap
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["poseidon-merkle-10", "range-check-12", "poseidon-merkle-14", "range-check-16"])
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
@@ -101,3 +117,19 @@ def test_builtin_circuits_on_a_gpu(curve, name):
 @pytest.mark.parametrize("log_n", [8, 9, 11, 13])
 def test_random_circuits_on_a_gpu(curve, log_n):
     check(cuda_device("real"), curve, (1 << log_n) - 3)
+
+
+@pytest.mark.gpu
+def test_all_gpus_at_once_and_workers_of_one_gpu():
+    """Two threads on every GPU of the machine, streams of their own, one key: all proofs are the host's."""
+    cuda_device("real")
+    circuit, values, key = case(BLS12_381, 1500)
+    host = HostDevice(1)
+    assignment = assign(key, files.witness(circuit, values), host)
+    expected = prove(key, assignment, host)
+    devices = [open_device(f"cuda:{gpu.ordinal}") for gpu in probe().usable]
+    with ThreadPoolExecutor(2 * len(devices)) as pool:
+        proofs = list(pool.map(lambda i: prove(key, assignment, devices[i % len(devices)]), range(12 * len(devices))))
+    assert set(proofs) == {expected}
+    for device in devices:
+        device.close()

@@ -67,6 +67,7 @@ class EmulatedDriver:
             l2_bytes=1 << 20,
             cuda_major=13,
         )
+        self.lost = None
         self.fail_launch = None
         self.launches = []
         self.waits = []
@@ -179,7 +180,8 @@ class EmulatedDriver:
     def launch(self, function, grid, block, shared, stream, arguments):
         library, name = self._functions[function]
         if name == self.fail_launch:
-            raise DeviceLost("illegal access (emulated)", f"cuda:{self.ordinal}")
+            self.lost = DeviceLost("illegal access (emulated)", f"cuda:{self.ordinal}")
+            raise self.lost
         values = (ctypes.c_uint64 * 20)(*(argument.value for argument in arguments))
         with self._lock:  # the grid is one for the process
             self.launches.append(name)
