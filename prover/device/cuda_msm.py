@@ -18,6 +18,7 @@ from prover import native
 from prover.curves import Curve
 from prover.device import cuda_msm_plan as plan
 from prover.device.cuda_kernels import KernelModule, LoadedModule
+from prover.device.errors import OutOfMemory
 from prover.native import GroupId, point_words
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _MOST_THREADS = 1024
 """Resident on a multiprocessor of every architecture."""
 _KEPT = 64
 _ZERO_BLOCK = 256
+_SMALLEST_WORKSPACE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,21 @@ class Operand:
 class Pending:
     """A multiplication under way. Its stream must not be used by another thread before ``finish``."""
 
-    def __init__(self, curve: Curve, group: GroupId, layout: plan.MsmLayout | None, sums: Sequence[CudaArray]) -> None:
+    def __init__(
+        self,
+        curve: Curve,
+        group: GroupId,
+        layout: plan.MsmLayout | None,
+        sums: Sequence[CudaArray],
+        stream: CudaStream,
+    ) -> None:
         self._curve = curve
         self._group = group
         self._layout = layout
         self._sums = sums
+        self._stream = stream
 
-    def finish(self, device: CudaDevice, stream: CudaStream) -> BufferLike:
+    def finish(self) -> BufferLike:
         """Wait, and return the affine point, Montgomery form, shape ``(1, words)``.
 
         Raises:
@@ -63,7 +73,8 @@ class Pending:
         size = 16 * point_words(self._curve, self._group)
         if self._layout is None:
             return native.msm_combine(self._curve, self._group, b"", b"")
-        parts = [bytes(device.download(array, stream)) for array in self._sums]
+        device = self._stream.device
+        parts = [bytes(device.download(array, self._stream)) for array in self._sums]
         positions = self._layout.positions
         # The sums of one window from all parts side by side, for the positions may not fall.
         points = b"".join(part[size * w : size * (w + 1)] for w in range(len(positions)) for part in parts)
@@ -74,15 +85,17 @@ class Pending:
 class Multiplications:
     """The multi-scalar multiplications of one device. Keeps the layouts that were used last."""
 
-    def __init__(self, device: CudaDevice, costs: plan.Costs | None = None) -> None:
+    def __init__(self, device: CudaDevice, costs: plan.Costs | None = None, windows: int | None = None) -> None:
+        """``costs`` and ``windows`` (how many) steer the choice of windows; both are for tests and measurements."""
         self._device = device
         self._costs = costs
+        self._windows = windows
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[object, ...], tuple[plan.MsmLayout, tuple[CudaArray, ...]]] = OrderedDict()
 
     def run(self, curve: Curve, group: GroupId, bases: CudaArray, scalars: CudaArray, stream: CudaStream) -> BufferLike:
         """``sum scalars[i] * bases[i]``, one affine point; returns when it is there."""
-        return self.start(curve, [Operand(group, bases)], scalars, stream)[0].finish(self._device, stream)
+        return self.start(curve, [Operand(group, bases)], scalars, stream)[0].finish()
 
     def start(self, curve: Curve, operands: Sequence[Operand], scalars: CudaArray, stream: CudaStream) -> list[Pending]:
         """Enqueue the multiplication of each operand by the same canonical scalars.
@@ -97,8 +110,31 @@ class Multiplications:
             if operand.bases.nbytes != expected or operand.absent < 0:
                 raise ValueError(f"{operand.bases.nbytes} bytes of bases, {n} scalars take {expected}")
         if n == 0 or not operands:
-            return [Pending(curve, operand.group, None, ()) for operand in operands]
-        layout, cuts = self._layout(curve, tuple(o.group for o in operands), n, stream)
+            return [Pending(curve, operand.group, None, (), stream) for operand in operands]
+        limit = self._device.memory().free // 2
+        while True:
+            layout, cuts = self._layout(curve, tuple(o.group for o in operands), n, limit, stream)
+            try:
+                return self._enqueue(layout, cuts, operands, scalars, stream)
+            except OutOfMemory:  # another stream was faster: a workspace of half the size
+                limit = layout.workspace_bytes // 2
+                if limit < _SMALLEST_WORKSPACE:
+                    raise
+
+    def clear(self) -> None:
+        """Drop every layout."""
+        with self._lock:
+            self._kept.clear()
+
+    def _enqueue(
+        self,
+        layout: plan.MsmLayout,
+        cuts: Sequence[CudaArray],
+        operands: Sequence[Operand],
+        scalars: CudaArray,
+        stream: CudaStream,
+    ) -> list[Pending]:
+        curve = layout.curve
         sums: list[list[CudaArray]] = [[] for _ in operands]
         for begin, end in layout.parts():
             there = scalars.part(begin * _SCALAR_BYTES, end * _SCALAR_BYTES)
@@ -109,23 +145,22 @@ class Multiplications:
                 digits = self._sort(layout, step, cut, there, stream)
                 for out, operand in zip(sums, operands, strict=True):
                     self._accumulate(layout, step, cut, digits, operand, begin, out[-1], stream)
-        return [Pending(curve, o.group, layout, arrays) for o, arrays in zip(operands, sums, strict=True)]
-
-    def clear(self) -> None:
-        """Drop every layout."""
-        with self._lock:
-            self._kept.clear()
+        return [Pending(curve, o.group, layout, arrays, stream) for o, arrays in zip(operands, sums, strict=True)]
 
     def _layout(
-        self, curve: Curve, groups: tuple[GroupId, ...], n: int, stream: CudaStream
+        self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int, stream: CudaStream
     ) -> tuple[plan.MsmLayout, tuple[CudaArray, ...]]:
-        key = (curve.index, groups, n)
+        """The layout for a workspace of at most ``limit`` bytes, which need not be exact: to the next power of two."""
+        limit = 1 << (limit.bit_length() - 1)
+        key = (curve.index, groups, n, limit)
         with self._lock:
             found = self._kept.get(key)
             if found is None:
                 workers = max(self._workers(curve, group) for group in groups) * plan.MOST_WAVES
-                limit = self._device.memory().free // 2
-                layout = plan.MsmLayout.build(curve, groups, n, workers, limit, self._costs)
+                try:
+                    layout = plan.MsmLayout.build(curve, groups, n, workers, limit, self._costs, self._windows)
+                except plan.WorkspaceTooSmall as error:
+                    raise OutOfMemory(_SMALLEST_WORKSPACE, limit, self._device.name) from error
                 cuts = tuple(self._device.upload(layout.cut(step), stream) for step in layout.passes)
                 stream.synchronize()  # other streams use them without waiting for this one
                 found = self._kept[key] = (layout, cuts)
@@ -277,7 +312,7 @@ class Multiplications:
         module.launch(
             "msm_window_sums",
             step.windows,
-            plan.WINDOW_THREADS,
+            plan.threads_for(layout.window_tasks(step) * 4 * group, plan.WINDOW_THREADS),
             [cut, log_chunk, levels, plain, weighted, window_sums.part(step.first * xyzz, step.last * xyzz)],
             stream,
         )

@@ -36,6 +36,10 @@ MOST_WAVES = 8
 _ALIGN = 256
 
 
+class WorkspaceTooSmall(ValueError):
+    """Not even one scalar's multiplication fits into the memory given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Costs:
     """What the choice of windows weighs: multiprocessor-seconds of a step in G1 of BLS12-381, measured on an H200.
@@ -124,6 +128,7 @@ class MsmLayout:
     widths: tuple[int, ...]
     """Of the windows, from the lowest on, in bits."""
     passes: tuple[Pass, ...]
+    workspace_bytes: int
 
     @classmethod
     def build(
@@ -134,6 +139,7 @@ class MsmLayout:
         workers: int,
         memory_bytes: int,
         costs: Costs | None = None,
+        windows: int | None = None,
     ) -> MsmLayout:
         """The cheapest cut of ``n`` scalars whose workspace fits.
 
@@ -144,9 +150,11 @@ class MsmLayout:
             workers: threads that accumulate at once in the widest operand, for the size of its workspace.
             memory_bytes: what the workspace may take.
             costs: the model.
+            windows: how many, if the model is not to choose.
 
         Raises:
-            ValueError: if ``n`` is out of range, or not even the smallest workspace fits.
+            ValueError: if ``n`` is out of range.
+            WorkspaceTooSmall: if not even the smallest workspace fits.
         """
         if not 0 < n < 1 << 31:
             raise ValueError(f"{n} scalars: a multiplication takes 1 to 2^31 - 1")
@@ -156,15 +164,17 @@ class MsmLayout:
         while True:
             best = min(
                 (
-                    (_cost(part, widths, weigh), widths, count)
-                    for widths, count in _fitting(curve, wanted, part, workers, memory_bytes)
+                    (_cost(part, widths, weigh), widths, count, size)
+                    for widths, count, size in _fitting(curve, wanted, part, workers, memory_bytes)
+                    if windows is None or len(widths) == windows
                 ),
                 default=None,
             )
             if best is not None:
-                return cls(curve, n, part, best[1], _passes(best[1], part, best[2]))
+                _, widths, at_once, size = best
+                return cls(curve, n, part, widths, passes_of(widths, part, at_once), size)
             if part == 1:
-                raise ValueError(f"no workspace of {memory_bytes} bytes holds a multiplication on {curve.name}")
+                raise WorkspaceTooSmall(f"{memory_bytes} bytes hold no workspace of a multiplication on {curve.name}")
             part = -(-part // 2)
 
     @property
@@ -175,6 +185,11 @@ class MsmLayout:
     def parts(self) -> list[tuple[int, int]]:
         """The ranges of scalars that are taken one after another."""
         return [(begin, min(begin + self.part, self.n)) for begin in range(0, self.n, self.part)]
+
+    def window_tasks(self, step: Pass) -> int:
+        """Additions that the widest window's block has to do at once at most (``msm_window_sums``)."""
+        log_chunks = max(self.widths[step.first : step.last]) - 1 - step.log_chunk
+        return (step.levels + 2) << max(0, log_chunks - step.levels - 1) if log_chunks > step.levels else 1
 
     def cut(self, step: Pass) -> bytes:
         """``struct Cut`` of ``msm.cuh``."""
@@ -244,8 +259,8 @@ def _cost(n: int, widths: tuple[int, ...], costs: Costs) -> float:
 
 def _fitting(
     curve: Curve, groups: tuple[GroupId, ...], n: int, workers: int, memory_bytes: int
-) -> list[tuple[tuple[int, ...], int]]:
-    """Cuts with the most windows that one pass of each may take."""
+) -> list[tuple[tuple[int, ...], int, int]]:
+    """Cuts with the most windows that one pass of each may take, and the bytes of its workspace."""
     bits = signed_bits(curve)
     out = []
     for count in range(-(-bits // _WIDEST), bits // _NARROWEST + 1):
@@ -254,16 +269,17 @@ def _fitting(
             at_once = -(-count // passes)
             if passes > 1 and at_once == -(-count // (passes - 1)):
                 continue
-            widest = _passes(widths, n, at_once)[0]
+            widest = passes_of(widths, n, at_once)[0]
             xyzz = [16 * point_words(curve, group) for group in groups]
             size = _sort_layout(widest, n).size + sum(_sums_layout(widest, each, workers).size for each in xyzz)
             if size <= memory_bytes and at_once * n < 1 << 32:
-                out.append((widths, at_once))
+                out.append((widths, at_once, size))
                 break
     return out
 
 
-def _passes(widths: tuple[int, ...], n: int, at_once: int) -> tuple[Pass, ...]:
+def passes_of(widths: tuple[int, ...], n: int, at_once: int) -> tuple[Pass, ...]:
+    """The passes over ``n`` scalars that take at most ``at_once`` windows each."""
     out = []
     for first in range(0, len(widths), at_once):
         last = min(first + at_once, len(widths))
@@ -308,7 +324,9 @@ __all__ = [
     "MsmLayout",
     "Pass",
     "SumsLayout",
+    "WorkspaceTooSmall",
     "cut_windows",
+    "passes_of",
     "scalars_per_block",
     "signed_bits",
     "threads_for",
