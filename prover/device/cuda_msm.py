@@ -324,7 +324,7 @@ class Multiplications:
             "msm_chunks",
             -(-step.chunks * group // plan.CHUNK_THREADS),
             plan.CHUNK_THREADS,
-            [buckets, log_chunk, c_uint32(step.chunks), plain, weighted],
+            [cut, buckets, log_chunk, c_uint32(step.chunks), plain, weighted],
             stream,
         )
         module.launch(

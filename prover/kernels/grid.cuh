@@ -46,6 +46,9 @@ CZK_FN uint32_t lowest_one(uint32_t word) { return uint32_t(__ffs(int(word)) - 1
 // The lowest n bits (at most 32) in opposite order.
 CZK_FN uint32_t reversed_bits(uint32_t word, uint32_t n) { return n ? __brev(word) >> (32 - n) : 0; }
 
+// Brings 32 bytes of global memory into the cache that all multiprocessors share.
+CZK_FN void fetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
 // 8 bytes at an address that 8 divides, 16 at one that 16 divides.
 CZK_FN void load_two(uint32_t* words, const uint32_t* source) {
   uint2 two = *reinterpret_cast<const uint2*>(source);

@@ -16,16 +16,21 @@ using Coordinate = SplitFp2<Hot>;
 #endif
 
 constexpr uint32_t kAccumulateThreads = 128;
-// Three blocks leave 168 registers: G1 fits with a few words spilled, and three warps keep a scheduler busier than two.
-#if !defined(CZK_BLOCKS)
-#define CZK_BLOCKS (CZK_GROUP == 1 ? 3 : 2)
-#endif
-constexpr uint32_t kAccumulateBlocks = CZK_BLOCKS;
+// Two warps a scheduler: a third one would need registers that hold more independent products in flight (measured).
+constexpr uint32_t kAccumulateBlocks = 2;
 
 // Affine points, of which the first `absent` are not there: they count as infinity.
 struct Bases {
   const uint32_t* points;
   uint32_t absent;
+  // Brings a point nearer that will be loaded soon.
+  CZK_FN void fetch(uint32_t i) const {
+    constexpr uint32_t kWords = 2 * Layout<Coordinate>::kWords / Layout<Coordinate>::kLanes;
+    if (i >> 1 < absent) return;
+    const uint32_t* point = points + (uint64_t((i >> 1) - absent) * Layout<Coordinate>::kLanes + part()) * kWords;
+    CZK_UNROLL for (uint32_t word = 0; word < kWords; word += 8) grid::fetch(point + word);
+  }
+  static CZK_FN uint32_t part() { return grid::lane() % Layout<Coordinate>::kLanes; }
   // Point i/2, negated if i is odd.
   CZK_FN Affine<Coordinate> load_signed(uint32_t i) const {
     using L = Layout<Coordinate>;
@@ -121,7 +126,10 @@ msm_accumulate(const uint32_t* points, uint32_t absent, const uint32_t* entries,
   for (uint32_t i = begin; grid::any_lane(i < end); i++) {
     const Entry entry = ahead;
     const bool alive = i < end;
-    if (alive && i + 1 < end) ahead = load_entry(entries, i + 1);
+    if (alive && i + 1 < end) {
+      ahead = load_entry(entries, i + 1);
+      bases.fetch(ahead.point);
+    }
     const bool fresh = alive && entry.bucket != bucket;
     if (fresh) {
       acc.store(head ? heads + uint64_t(worker) * kXyzzWords : buckets + uint64_t(bucket) * kXyzzWords);

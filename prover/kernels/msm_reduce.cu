@@ -1,9 +1,8 @@
 // The sums that workers set aside to their buckets, and from the chunks' sums to one for each window; for one curve and
 // group (CZK_FP, CZK_GROUP).
 //
-// Of each chunk c of 2^log_chunk buckets, msm_chunks.cu found the plain sum A[c] and the weighted sum Y[c]. The window's
-// sum is that of all Y, plus 2^log_chunk times that of c * A[c] over its chunks. The latter is the
-// sum over j of 2^j * D[j], where D[j] adds up the A[c] whose c has bit j set. A binary tree finds A's total and all D[j]
+// Of each chunk c, msm_chunks.cu found A[c] and Y[c]; a window of 2^l chunks sums up 2^l * Y[c] + (c + 1) * A[c]. The sum of
+// c * A[c] is that of 2^j * D[j] over j, where D[j] adds up the A[c] whose c has bit j set. A binary tree finds A's total and all D[j]
 // at once, in place: a node of 2^l chunks keeps its total at offset 0 and its D[j] at offset 2^j; joining two nodes adds
 // these of the right one to the left one's, and the right one's total, left where it is, becomes D[l].
 #include "lane_point.cuh"
@@ -118,7 +117,7 @@ CZK_KERNEL(kMergeThreads) msm_merge(uint32_t* sums, const uint32_t* owners, uint
   }
 }
 
-// The tree over each block's 2^levels chunks. plain, weighted: one sum for each chunk of all windows.
+// The tree over each block's 2^levels chunks. plain, weighted: A and Y of each chunk of all windows.
 CZK_KERNEL(kFoldThreads) msm_fold(uint32_t levels, uint32_t* plain, uint32_t* weighted) {
   const uint64_t first = uint64_t(grid::block()) << levels;
   plain = point_at(plain, first);
@@ -135,9 +134,8 @@ CZK_KERNEL(kWindowThreads) msm_window_sums(const Cut* cut, uint32_t log_chunk, u
   weighted = point_at(weighted, cut->first_bucket[window] >> log_chunk);
   for (uint32_t level = levels; level < log_span; level++) join_nodes(plain, weighted, log_span, level);
   if (grid::thread() >= 32) return;
-  Point sum = Point::infinity();
+  Point sum = Point::load(weighted);
   for (uint32_t j = log_span; j-- > 0;) sum = sum.dbl() + Point::load(point_at(plain, uint32_t(1) << j));
-  for (uint32_t j = 0; j < log_chunk; j++) sum = sum.dbl();
-  sum = sum + Point::load(weighted);
+  sum = sum + Point::load(plain);
   if (grid::thread() < Point::kLanes) sum.store(point_at(window_sums, grid::block()));
 }

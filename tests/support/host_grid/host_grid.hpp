@@ -176,6 +176,8 @@ inline uint32_t reversed_bits(uint32_t word, uint32_t n) {
   return out;
 }
 
+inline void fetch(const void*) {}
+
 inline void aligned(const void* address, uint64_t bytes) {
   if (uint64_t(address) % bytes == 0) return;
   std::fprintf(stderr, "access of %u bytes at %p\n", uint32_t(bytes), address);
