@@ -213,6 +213,7 @@ def facts(device: CudaDevice, options: argparse.Namespace) -> dict[str, Any]:
         for group in options.groups:
             for file, kernels in (
                 ("msm_accumulate.cu", ["msm_accumulate"]),
+                ("msm_chunks.cu", ["msm_chunks"]),
                 ("msm_reduce.cu", ["msm_merge", "msm_fold", "msm_window_sums"]),
             ):
                 module = device.kernels.get(KernelModule(file, curve(name), group))

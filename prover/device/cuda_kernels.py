@@ -70,7 +70,7 @@ class KernelModule:
         return ("--std=c++17", f"--gpu-architecture={arch}", *self.definitions())
 
 
-_PER_GROUP = ("msm_accumulate.cu", "msm_reduce.cu")
+_PER_GROUP = ("msm_chunks.cu", "msm_accumulate.cu", "msm_reduce.cu")
 _OF_SETUP = ("fixed_base.cu",)
 _PER_CURVE = ("ntt.cu", "vector.cu", "spmv.cu")
 _PLAIN = ("msm_sort.cu",)

@@ -91,6 +91,7 @@ class Multiplications:
         self._costs = costs
         self._windows = windows
         self._lock = threading.Lock()
+        self._fill: dict[tuple[int, GroupId], int] = {}
         self._kept: OrderedDict[tuple[object, ...], tuple[plan.MsmLayout, tuple[CudaArray, ...]]] = OrderedDict()
 
     def run(self, curve: Curve, group: GroupId, bases: CudaArray, scalars: CudaArray, stream: CudaStream) -> BufferLike:
@@ -111,15 +112,14 @@ class Multiplications:
                 raise ValueError(f"{operand.bases.nbytes} bytes of bases, {n} scalars take {expected}")
         if n == 0 or not operands:
             return [Pending(curve, operand.group, None, (), stream) for operand in operands]
-        limit = self._device.memory().free // 2
+        groups = tuple(operand.group for operand in operands)
+        limit: int | None = None
         while True:
-            layout, cuts = self._layout(curve, tuple(o.group for o in operands), n, limit, stream)
+            layout, cuts = self._layout(curve, groups, n, limit, stream)
             try:
                 return self._enqueue(layout, cuts, operands, scalars, stream)
-            except OutOfMemory:  # another stream was faster: a workspace of half the size
+            except OutOfMemory:  # others took the memory since: a smaller workspace, in more passes
                 limit = layout.workspace_bytes // 2
-                if limit < _SMALLEST_WORKSPACE:
-                    raise
 
     def clear(self) -> None:
         """Drop every layout."""
@@ -148,19 +148,14 @@ class Multiplications:
         return [Pending(curve, o.group, layout, arrays, stream) for o, arrays in zip(operands, sums, strict=True)]
 
     def _layout(
-        self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int, stream: CudaStream
+        self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int | None, stream: CudaStream
     ) -> tuple[plan.MsmLayout, tuple[CudaArray, ...]]:
-        """The layout for a workspace of at most ``limit`` bytes, which need not be exact: to the next power of two."""
-        limit = 1 << (limit.bit_length() - 1)
-        key = (curve.index, groups, n, limit)
+        """The layout to use from now on; ``limit``: bytes that a new one may take, None = the one in use will do."""
+        key = (curve.index, groups, n)
         with self._lock:
             found = self._kept.get(key)
-            if found is None:
-                workers = max(self._workers(curve, group) for group in groups) * plan.MOST_WAVES
-                try:
-                    layout = plan.MsmLayout.build(curve, groups, n, workers, limit, self._costs, self._windows)
-                except plan.WorkspaceTooSmall as error:
-                    raise OutOfMemory(_SMALLEST_WORKSPACE, limit, self._device.name) from error
+            if found is None or limit is not None:
+                layout = self._build(curve, groups, n, limit)
                 cuts = tuple(self._device.upload(layout.cut(step), stream) for step in layout.passes)
                 stream.synchronize()  # other streams use them without waiting for this one
                 found = self._kept[key] = (layout, cuts)
@@ -169,15 +164,31 @@ class Multiplications:
             self._kept.move_to_end(key)
             return found
 
+    def _build(self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int | None) -> plan.MsmLayout:
+        """Half of the free memory is left to others, if the other half suffices."""
+        at_once = {group: self._at_once(curve, group) for group in groups}
+        free = self._device.memory().free
+        for bound in (free // 2, free) if limit is None else (limit,):
+            try:
+                return plan.MsmLayout.build(curve, groups, n, at_once, bound, self._costs, self._windows)
+            except plan.WorkspaceTooSmall:
+                continue
+        raise OutOfMemory(_SMALLEST_WORKSPACE, free, self._device.name)
+
     def _module(self, file: str, curve: Curve, group: GroupId) -> LoadedModule:
         return self._device.kernels.get(KernelModule(file, curve, group))
 
-    def _workers(self, curve: Curve, group: GroupId) -> int:
+    def _at_once(self, curve: Curve, group: GroupId) -> int:
         """Workers of ``msm_accumulate`` that run at once."""
+        found = self._fill.get((curve.index, group))
+        if found is not None:
+            return found
         registers = self._module("msm_accumulate.cu", curve, group).facts("msm_accumulate").registers
         per_block = plan.ACCUMULATE_THREADS * max(32, -(-registers // 8) * 8)
         blocks = max(1, min(_REGISTERS // per_block, _MOST_THREADS // plan.ACCUMULATE_THREADS))
-        return self._device.capability.multiprocessors * blocks * plan.ACCUMULATE_THREADS // group
+        found = self._device.capability.multiprocessors * blocks * plan.ACCUMULATE_THREADS // group
+        self._fill[curve.index, group] = found
+        return found
 
     def _zero(self, array: CudaArray, stream: CudaStream) -> None:
         """By a kernel: a memset would end the span of kernels."""
@@ -199,11 +210,13 @@ class Multiplications:
         }
         self._zero(work.part(0, at.entries), stream)
         module = self._device.kernels.get(KernelModule("msm_sort.cu"))
-        length = plan.scalars_per_block(n, multiprocessors)
-        tile = plan.tile_length(n * step.windows, multiprocessors)
-        tiles = n * step.windows // tile + step.bins
         low_bits, bins, threads = c_uint32(step.low_bits), c_uint32(step.bins), plan.SORT_THREADS
-        coarse, fine = 4 * step.bins, 4 << step.low_bits
+        many = n >= 2 * multiprocessors * threads * plan.SCALARS_EACH
+        few = plan.threads_for(n * step.windows // step.bins, threads)
+        tile = few * plan.ENTRIES_EACH
+        tiles = n * step.windows // tile + step.bins
+        window_bins = 1 << (max(layout.widths[step.first : step.last]) - 1 - step.low_bits)
+        fine = 4 << step.low_bits
         starts, tile_starts = arrays["starts"], arrays["tile_starts"]
         module.launch(
             "msm_count_coarse",
@@ -211,7 +224,7 @@ class Multiplications:
             threads,
             [cut, scalars, c_uint32(n), low_bits, bins, arrays["coarse_counts"]],
             stream,
-            coarse,
+            4 * step.bins,
         )
         module.launch(
             "msm_scan_coarse",
@@ -221,18 +234,23 @@ class Multiplications:
             stream,
         )
         module.launch(
-            "msm_scatter_coarse",
-            -(-n // length),
+            f"msm_scatter_coarse_{'many' if many else 'one'}",
+            -(-n // (threads * plan.SCALARS_EACH if many else threads)),
             threads,
-            [cut, scalars, c_uint32(n), c_uint32(length), low_bits, bins, arrays["cursors"], arrays["entries"]],
+            [cut, scalars, c_uint32(n), low_bits, arrays["cursors"], arrays["entries"]],
             stream,
-            coarse,
+            4 * window_bins,
         )
-        shape = [arrays["entries"], starts, tile_starts, bins, c_uint32(tile), low_bits, arrays["fine_counts"]]
-        module.launch("msm_count_fine", tiles, threads, shape, stream, fine)
-        few = plan.threads_for(1 << step.low_bits, threads)
-        module.launch("msm_scan_fine", step.bins, few, [starts, low_bits, arrays["fine_counts"]], stream)
-        module.launch("msm_scatter_fine", tiles, threads, [*shape, arrays["sorted"]], stream, fine)
+        tiled = [arrays["entries"], starts, tile_starts, bins, low_bits, arrays["fine_counts"]]
+        module.launch("msm_count_fine", tiles, few, tiled, stream, fine)
+        module.launch(
+            "msm_scan_fine",
+            step.bins,
+            plan.threads_for(1 << step.low_bits, threads),
+            [starts, low_bits, arrays["fine_counts"]],
+            stream,
+        )
+        module.launch("msm_scatter_fine", tiles, few, [*tiled, arrays["sorted"]], stream, fine)
         total = starts.part(4 * step.bins, 4 * step.bins + 4)
         return _Digits(n * step.windows, arrays["sorted"], total)
 
@@ -249,9 +267,9 @@ class Multiplications:
     ) -> None:
         curve, group = layout.curve, operand.group
         xyzz = 16 * point_words(curve, group)
-        at_once = self._workers(curve, group)
-        workers = at_once * plan.waves(digits.most, at_once)
-        at = layout.sums_layout(step, group, workers)
+        at_once = self._at_once(curve, group)
+        workers = plan.workers(digits.most, at_once, group)
+        at = layout.sums_layout(step, group, at_once)
         work = self._device.arena.take(at.size, stream)
         buckets, heads, head_buckets, next_heads, next_head_buckets, plain, weighted = (
             work.part(offset, at.size)
@@ -302,11 +320,18 @@ class Multiplications:
             heads, next_heads = next_heads, heads
             head_buckets, next_head_buckets = next_head_buckets, head_buckets
         log_chunk, levels = c_uint32(step.log_chunk), c_uint32(step.levels)
+        self._module("msm_chunks.cu", curve, group).launch(
+            "msm_chunks",
+            -(-step.chunks * group // plan.CHUNK_THREADS),
+            plan.CHUNK_THREADS,
+            [buckets, log_chunk, c_uint32(step.chunks), plain, weighted],
+            stream,
+        )
         module.launch(
             "msm_fold",
             step.chunks >> step.levels,
             plan.FOLD_THREADS * group,
-            [buckets, log_chunk, levels, plain, weighted],
+            [levels, plain, weighted],
             stream,
         )
         module.launch(

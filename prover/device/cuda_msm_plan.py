@@ -8,7 +8,7 @@ one pass where memory allows, else in several, and where not even one window fit
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prover.curves import Curve
@@ -19,20 +19,22 @@ SORT_THREADS = 512
 SCAN_THREADS = 1024
 ACCUMULATE_THREADS = 128
 MERGE_THREADS = 128
+CHUNK_THREADS = 128
 FOLD_THREADS = 64
 WINDOW_THREADS = 256
 """Block sizes, within the kernels' launch bounds; twice as many for the fold in G2."""
+ENTRIES_EACH = 8
+SCALARS_EACH = 4
+"""What a thread of the sorting kernels holds (``msm_sort.cu``)."""
 MOST_WINDOWS = 128
 _NARROWEST, _WIDEST = 3, 22
 _MOST_COARSE_BINS = 4096
 _MOST_LOW_BITS = 11
 _ENTRIES_PER_COARSE_BIN = 2048
-_SCALARS_PER_BLOCK = 4096
-_TILE = 8192
-_CHUNKS = 1 << 14
+_CHUNKS = 1 << 15
 SHORTEST_RUN = 8
-_LONG_RUN = 64
-MOST_WAVES = 8
+_LONG_RUN = 128
+_MOST_WAVES = 8
 _ALIGN = 256
 
 
@@ -136,7 +138,7 @@ class MsmLayout:
         curve: Curve,
         groups: Iterable[GroupId],
         n: int,
-        workers: int,
+        at_once: Mapping[GroupId, int],
         memory_bytes: int,
         costs: Costs | None = None,
         windows: int | None = None,
@@ -147,7 +149,7 @@ class MsmLayout:
             curve: the curve.
             groups: of the operands.
             n: scalars, at least one, below 2^31.
-            workers: threads that accumulate at once in the widest operand, for the size of its workspace.
+            at_once: workers that fill the device, by group.
             memory_bytes: what the workspace may take.
             costs: the model.
             windows: how many, if the model is not to choose.
@@ -165,14 +167,14 @@ class MsmLayout:
             best = min(
                 (
                     (_cost(part, widths, weigh), widths, count, size)
-                    for widths, count, size in _fitting(curve, wanted, part, workers, memory_bytes)
+                    for widths, count, size in _fitting(curve, wanted, part, at_once, memory_bytes)
                     if windows is None or len(widths) == windows
                 ),
                 default=None,
             )
             if best is not None:
-                _, widths, at_once, size = best
-                return cls(curve, n, part, widths, passes_of(widths, part, at_once), size)
+                _, widths, together, size = best
+                return cls(curve, n, part, widths, passes_of(widths, part, together), size)
             if part == 1:
                 raise WorkspaceTooSmall(f"{memory_bytes} bytes hold no workspace of a multiplication on {curve.name}")
             part = -(-part // 2)
@@ -206,9 +208,9 @@ class MsmLayout:
         """Where the sort of a pass keeps its arrays."""
         return _sort_layout(step, self.part)
 
-    def sums_layout(self, step: Pass, group: GroupId, workers: int) -> SumsLayout:
+    def sums_layout(self, step: Pass, group: GroupId, at_once: int) -> SumsLayout:
         """Where an operand keeps the sums of a pass."""
-        return _sums_layout(step, 16 * point_words(self.curve, group), workers)
+        return _sums_layout(step, self.curve, group, self.part, at_once)
 
 
 def cut_windows(bits: int, count: int) -> tuple[int, ...]:
@@ -222,28 +224,23 @@ def signed_bits(curve: Curve) -> int:
     return (curve.fr.modulus // 2).bit_length() + 1
 
 
-def waves(entries: int, workers: int) -> int:
-    """How many times over the grid fills the device: more where runs are long, so that other work finds gaps."""
-    return max(1, min(MOST_WAVES, entries // (workers * _LONG_RUN)))
+def workers(entries: int, at_once: int, group: GroupId) -> int:
+    """Workers that share ``entries`` additions, whole blocks of them.
 
-
-def tile_length(entries: int, multiprocessors: int) -> int:
-    """Entries that a block of the fine sort takes."""
-    return _clamp(entries // (8 * multiprocessors), 2 * SORT_THREADS, _TILE)
-
-
-def scalars_per_block(n: int, multiprocessors: int) -> int:
-    """Scalars that a block of the coarse sort takes."""
-    return _clamp(n // (2 * multiprocessors), SORT_THREADS, _SCALARS_PER_BLOCK)
+    Args:
+        entries: what there may be.
+        at_once: workers that fill the device. More where runs are long, so that other work finds gaps.
+        group: two threads are a worker in G2.
+    """
+    waves = max(1, min(_MOST_WAVES, entries // (at_once * _LONG_RUN)))
+    per_block = ACCUMULATE_THREADS // group
+    wanted = min(at_once * waves, -(-entries // SHORTEST_RUN))
+    return -(-wanted // per_block) * per_block
 
 
 def threads_for(items: int, most: int) -> int:
     """Threads of a block over so few items: whole warps, a power of two."""
     return min(most, max(32, 1 << (items - 1).bit_length()))
-
-
-def _clamp(wanted: int, low: int, high: int) -> int:
-    return max(low, min(high, -(-wanted // SORT_THREADS) * SORT_THREADS))
 
 
 def _cost(n: int, widths: tuple[int, ...], costs: Costs) -> float:
@@ -258,7 +255,7 @@ def _cost(n: int, widths: tuple[int, ...], costs: Costs) -> float:
 
 
 def _fitting(
-    curve: Curve, groups: tuple[GroupId, ...], n: int, workers: int, memory_bytes: int
+    curve: Curve, groups: tuple[GroupId, ...], n: int, at_once: Mapping[GroupId, int], memory_bytes: int
 ) -> list[tuple[tuple[int, ...], int, int]]:
     """Cuts with the most windows that one pass of each may take, and the bytes of its workspace."""
     bits = signed_bits(curve)
@@ -266,23 +263,23 @@ def _fitting(
     for count in range(-(-bits // _WIDEST), bits // _NARROWEST + 1):
         widths = cut_windows(bits, count)
         for passes in range(1, count + 1):
-            at_once = -(-count // passes)
-            if passes > 1 and at_once == -(-count // (passes - 1)):
+            together = -(-count // passes)
+            if passes > 1 and together == -(-count // (passes - 1)):
                 continue
-            widest = passes_of(widths, n, at_once)[0]
-            xyzz = [16 * point_words(curve, group) for group in groups]
-            size = _sort_layout(widest, n).size + sum(_sums_layout(widest, each, workers).size for each in xyzz)
-            if size <= memory_bytes and at_once * n < 1 << 32:
-                out.append((widths, at_once, size))
+            widest = passes_of(widths, n, together)[0]
+            sums = [_sums_layout(widest, curve, group, n, at_once[group]).size for group in groups]
+            size = _sort_layout(widest, n).size + sum(sums)
+            if size <= memory_bytes and together * n < 1 << 32:
+                out.append((widths, together, size))
                 break
     return out
 
 
-def passes_of(widths: tuple[int, ...], n: int, at_once: int) -> tuple[Pass, ...]:
-    """The passes over ``n`` scalars that take at most ``at_once`` windows each."""
+def passes_of(widths: tuple[int, ...], n: int, together: int) -> tuple[Pass, ...]:
+    """The passes over ``n`` scalars that take at most ``together`` windows each."""
     out = []
-    for first in range(0, len(widths), at_once):
-        last = min(first + at_once, len(widths))
+    for first in range(0, len(widths), together):
+        last = min(first + together, len(widths))
         firsts, buckets = [0] * len(widths), 0
         for window in range(first, last):
             firsts[window] = buckets
@@ -290,8 +287,8 @@ def passes_of(widths: tuple[int, ...], n: int, at_once: int) -> tuple[Pass, ...]
         narrowest = min(widths[first:last]) - 1
         bins = max(64, min(_MOST_COARSE_BINS, n * (last - first) // _ENTRIES_PER_COARSE_BIN))
         low_bits = min(narrowest, _MOST_LOW_BITS, max(0, (buckets // bins).bit_length()))
-        log_chunk = min(narrowest, max(1, (buckets // _CHUNKS).bit_length()))
-        levels = min(4, narrowest - log_chunk)
+        log_chunk = min(narrowest, max(1, (buckets // (2 * _CHUNKS)).bit_length()))
+        levels = min(5, narrowest - log_chunk)
         out.append(Pass(first, last, tuple(firsts), buckets, low_bits, log_chunk, levels))
     return tuple(out)
 
@@ -310,11 +307,13 @@ def _sort_layout(step: Pass, n: int) -> Layout:
     return Layout(*_offsets(4 * step.bins, 4 * step.buckets, entries, entries, index, index, index))
 
 
-def _sums_layout(step: Pass, xyzz: int, workers: int) -> SumsLayout:
-    blocks = -(-workers // MERGE_THREADS)
+def _sums_layout(step: Pass, curve: Curve, group: GroupId, n: int, at_once: int) -> SumsLayout:
+    xyzz = 16 * point_words(curve, group)
+    heads = workers(n * step.windows, at_once, group)
+    blocks = -(-heads // MERGE_THREADS)
     chunks = step.chunks * xyzz
     return SumsLayout(
-        *_offsets(step.buckets * xyzz, workers * xyzz, 4 * workers, blocks * xyzz, 4 * blocks, chunks, chunks)
+        *_offsets(step.buckets * xyzz, heads * xyzz, 4 * heads, blocks * xyzz, 4 * blocks, chunks, chunks)
     )
 
 
@@ -327,9 +326,7 @@ __all__ = [
     "WorkspaceTooSmall",
     "cut_windows",
     "passes_of",
-    "scalars_per_block",
     "signed_bits",
     "threads_for",
-    "tile_length",
-    "waves",
+    "workers",
 ]

@@ -50,7 +50,8 @@ struct SplitFp2 {
   }
 };
 
-// How an element lies in lanes and memory: kLanes lanes hold it, kWords 32-bit words store it.
+// How an element lies in lanes and memory: kLanes lanes hold it, kWords 32-bit words store it. Called is the same element
+// with products that are calls, for code that hardly ever runs.
 template <class F>
 struct Layout;
 
@@ -76,6 +77,18 @@ struct Layout<Field<P, kForm>> {
   }
   // Whether the element is zero: in all its lanes.
   static CZK_FN bool is_zero(const F& f) { return f.is_zero(); }
+
+  using Called = Field<P, MulForm::kOutlined>;
+  static CZK_FN Called called(const F& f) {
+    Called o;
+    CZK_UNROLL for (int i = 0; i < F::N; i++) o.v[i] = f.v[i];
+    return o;
+  }
+  static CZK_FN F uncalled(const Called& f) {
+    F o;
+    CZK_UNROLL for (int i = 0; i < F::N; i++) o.v[i] = f.v[i];
+    return o;
+  }
 };
 
 template <class B>
@@ -92,7 +105,22 @@ struct Layout<SplitFp2<B>> {
     const uint32_t zeros = grid::lanes_that(f.own.is_zero());
     return (zeros >> (grid::lane() & 30) & 3) == 3;
   }
+
+  using Called = SplitFp2<typename L::Called>;
+  static CZK_FN Called called(const F& f) { return {L::called(f.own)}; }
+  static CZK_FN F uncalled(const Called& f) { return {L::uncalled(f.own)}; }
 };
+
+// 2q, for the rare case that two points which are to be added are equal: its products are calls.
+template <class F>
+CZK_FN Xyzz<F> twice(const Xyzz<F>& q) {
+  using L = Layout<F>;
+  using C = typename L::Called;
+  const C x = L::called(q.x), y = L::called(q.y), u = y.dbl(), v = u.sqr(), w = u * v, s = x * v, xx = x.sqr();
+  const C m = xx.dbl() + xx, x3 = m.sqr() - s.dbl();
+  return {L::uncalled(x3), L::uncalled(C::product_difference(m, s - x3, w, y)), L::uncalled(v * L::called(q.zz)),
+          L::uncalled(w * L::called(q.zzz))};
+}
 
 template <class F>
 CZK_FN Affine<F> load_affine(const uint32_t* source) {

@@ -8,39 +8,19 @@
 
 CZK_BEGIN
 
-using Inline = Field<CZK_FP, kHotForm>;
-using Called = Field<CZK_FP, MulForm::kOutlined>;
+using Hot = Field<CZK_FP, kHotForm>;
 #if CZK_GROUP == 1
-using Coordinate = Inline;
-using ColdCoordinate = Called;
-CZK_FN ColdCoordinate cold(const Coordinate& f) {
-  ColdCoordinate c;
-  CZK_UNROLL for (int i = 0; i < Inline::N; i++) c.v[i] = f.v[i];
-  return c;
-}
-CZK_FN Coordinate hot(const ColdCoordinate& f) {
-  Coordinate c;
-  CZK_UNROLL for (int i = 0; i < Inline::N; i++) c.v[i] = f.v[i];
-  return c;
-}
+using Coordinate = Hot;
 #else
-using Coordinate = SplitFp2<Inline>;
-using ColdCoordinate = SplitFp2<Called>;
-CZK_FN ColdCoordinate cold(const Coordinate& f) {
-  ColdCoordinate c;
-  CZK_UNROLL for (int i = 0; i < Inline::N; i++) c.own.v[i] = f.own.v[i];
-  return c;
-}
-CZK_FN Coordinate hot(const ColdCoordinate& f) {
-  Coordinate c;
-  CZK_UNROLL for (int i = 0; i < Inline::N; i++) c.own.v[i] = f.own.v[i];
-  return c;
-}
+using Coordinate = SplitFp2<Hot>;
 #endif
 
 constexpr uint32_t kAccumulateThreads = 128;
 // Three blocks leave 168 registers: G1 fits with a few words spilled, and three warps keep a scheduler busier than two.
-constexpr uint32_t kAccumulateBlocks = CZK_GROUP == 1 ? 3 : 2;
+#if !defined(CZK_BLOCKS)
+#define CZK_BLOCKS (CZK_GROUP == 1 ? 3 : 2)
+#endif
+constexpr uint32_t kAccumulateBlocks = CZK_BLOCKS;
 
 // Affine points, of which the first `absent` are not there: they count as infinity.
 struct Bases {
@@ -97,21 +77,14 @@ struct BucketSum {
     sum.y = L::select(skip, sum.y, F::product_difference(r, qq - x3, sum.y, ppp));
     sum.x = L::select(skip, sum.x, x3);
     if (grid::any_lane(exceptional)) {
-      twice(bases.load_signed(i), exceptional & !opposite);
+      const Affine<F> again = bases.load_signed(i);
+      const Xyzz<F> doubled = twice(Xyzz<F>{again.x, again.y, F::one(), F::one()});
+      sum.x = L::select(exceptional & !opposite, doubled.x, sum.x);
+      sum.y = L::select(exceptional & !opposite, doubled.y, sum.y);
+      sum.zz = L::select(exceptional & !opposite, doubled.zz, sum.zz);
+      sum.zzz = L::select(exceptional & !opposite, doubled.zzz, sum.zzz);
       empty |= opposite;
     }
-  }
-
- private:
-  // Makes the sum 2q if `yes`; no point of these curves has y = 0.
-  CZK_FN void twice(const Affine<F>& q, bool yes) {
-    using C = ColdCoordinate;
-    const C x = cold(q.x), y = cold(q.y), u = y.dbl(), v = u.sqr(), w = u * v, s = x * v, xx = x.sqr();
-    const C m = xx.dbl() + xx, x3 = m.sqr() - s.dbl();
-    sum.x = L::select(yes, hot(x3), sum.x);
-    sum.y = L::select(yes, hot(C::product_difference(m, s - x3, w, y)), sum.y);
-    sum.zz = L::select(yes, hot(v), sum.zz);
-    sum.zzz = L::select(yes, hot(w), sum.zzz);
   }
 };
 

@@ -1,11 +1,12 @@
-// From the sums of the buckets to a sum for each window, for one curve and group (CZK_FP, CZK_GROUP).
+// The sums that workers set aside to their buckets, and from the chunks' sums to one for each window; for one curve and
+// group (CZK_FP, CZK_GROUP).
 //
-// A window's sum is that of (b + 1) * bucket[b]. Buckets are taken in chunks of 2^log_chunk. Adding up a chunk's buckets
-// from the last to the first, and the running sums too, gives the chunk's plain sum A and its weighted sum Y.
-// The window's sum then is the sum of all Y, plus 2^log_chunk times that of c * A[c] over its chunks c. The latter is
+// Of each chunk c of 2^log_chunk buckets, msm_chunks.cu found the plain sum A[c] and the weighted sum Y[c]. The window's
+// sum is that of all Y, plus 2^log_chunk times that of c * A[c] over its chunks. The latter is the
 // sum over j of 2^j * D[j], where D[j] adds up the A[c] whose c has bit j set. A binary tree finds A's total and all D[j]
 // at once, in place: a node of 2^l chunks keeps its total at offset 0 and its D[j] at offset 2^j; joining two nodes adds
 // these of the right one to the left one's, and the right one's total, left where it is, becomes D[l].
+#include "lane_point.cuh"
 #include "msm.cuh"
 #include "quad.cuh"
 
@@ -18,6 +19,7 @@ using Coordinate = Base;
 using Coordinate = SplitFp2<Base>;
 #endif
 using Point = QuadPoint<Coordinate>;
+using Whole = LanePoint<Coordinate>;
 
 constexpr uint32_t kMergeThreads = 128;
 constexpr uint32_t kFoldThreads = 128;
@@ -27,12 +29,12 @@ constexpr uint32_t kXyzzWords = Point::kWords;
 CZK_FN uint32_t* point_at(uint32_t* points, uint64_t i) { return points + i * kXyzzWords; }
 CZK_FN const uint32_t* point_at(const uint32_t* points, uint64_t i) { return points + i * kXyzzWords; }
 
-// Calls use(task, some) for the tasks of a block, one for the lanes of a point each, while any point of the warp has one;
-// `some` is false for one that has none, and then task is a valid one.
-template <class Use>
+// Calls use(task, some) for the tasks of a block, one for kLanes lanes each, while any in the warp have one; `some` is
+// false for those that have none, and then task is a valid one.
+template <uint32_t kLanes = Point::kLanes, class Use>
 CZK_FN void each_task(uint32_t tasks, Use&& use) {
-  constexpr uint32_t kInWarp = 32 / Point::kLanes;
-  const uint32_t step = grid::block_threads() / Point::kLanes, mine = grid::thread() / Point::kLanes;
+  constexpr uint32_t kInWarp = 32 / kLanes;
+  const uint32_t step = grid::block_threads() / kLanes, mine = grid::thread() / kLanes;
   for (uint32_t first = mine & ~(kInWarp - 1); first < tasks; first += step) {
     const uint32_t task = first + (mine & (kInWarp - 1));
     use(task < tasks ? task : tasks - 1, task < tasks);
@@ -102,11 +104,13 @@ CZK_KERNEL(kMergeThreads) msm_merge(uint32_t* sums, const uint32_t* owners, uint
   receivers[t] = first && owner != kNone && !continues;
   if (t == 0) next_owners[grid::block()] = continues ? owner : kNone;
   grid::barrier();
-  each_task(kMergeThreads, [&](uint32_t task, bool) {
+  each_task<Whole::kLanes>(kMergeThreads, [&](uint32_t task, bool) {
     const bool some = receivers[task];
     if (!grid::any_lane(some)) return;
-    const uint32_t bucket = some ? shared_owners[task] : 0;
-    add_in_place(point_at(buckets, bucket), point_at(sums, some ? grid::block() * kMergeThreads + task : 0), some);
+    uint32_t* bucket = point_at(buckets, some ? shared_owners[task] : 0);
+    Whole sum = Whole::load(bucket);
+    sum.add(Whole::load(point_at(sums, some ? grid::block() * kMergeThreads + task : 0)));
+    if (some) sum.store(bucket);
   });
   if (grid::thread() < 32 && grid::any_lane(continues)) {
     const Point sum = Point::load(point_at(sums, grid::block() * kMergeThreads));
@@ -114,26 +118,11 @@ CZK_KERNEL(kMergeThreads) msm_merge(uint32_t* sums, const uint32_t* owners, uint
   }
 }
 
-// Plain and weighted sums of each chunk, then the tree over each block's 2^levels chunks. plain, weighted: one sum for
-// each chunk of all windows.
-CZK_KERNEL(kFoldThreads) msm_fold(const uint32_t* buckets, uint32_t log_chunk, uint32_t levels, uint32_t* plain,
-                                  uint32_t* weighted) {
+// The tree over each block's 2^levels chunks. plain, weighted: one sum for each chunk of all windows.
+CZK_KERNEL(kFoldThreads) msm_fold(uint32_t levels, uint32_t* plain, uint32_t* weighted) {
   const uint64_t first = uint64_t(grid::block()) << levels;
   plain = point_at(plain, first);
   weighted = point_at(weighted, first);
-  buckets = point_at(buckets, first << log_chunk);
-  each_task(uint32_t(1) << levels, [&](uint32_t chunk, bool some) {
-    Point sum = Point::infinity(), running = Point::infinity();
-    for (uint32_t b = uint32_t(1) << log_chunk; b-- > 0;) {
-      running = running + Point::load(point_at(buckets, (uint64_t(chunk) << log_chunk) + b));
-      sum = sum + running;
-    }
-    if (some) {
-      running.store(point_at(plain, chunk));
-      sum.store(point_at(weighted, chunk));
-    }
-  });
-  grid::barrier();
   for (uint32_t level = 0; level < levels; level++) join_nodes(plain, weighted, levels, level);
 }
 

@@ -16,40 +16,49 @@ CZK_BEGIN
 
 constexpr uint32_t kSortThreads = 512;
 constexpr uint32_t kScanThreads = 1024;
+constexpr int kScalarsEach = 4;
+constexpr int kEntriesEach = 8;
 
-// Calls use(bucket, point) for the digits of scalar i, with bucket = kNone for those that are zero. All lanes of a warp
-// come here together, those without a scalar (i >= n) too.
-template <class Use>
-CZK_FN void each_digit(const Cut& cut, const uint32_t* scalars, uint32_t i, uint32_t n, Use&& use) {
-  constexpr int N = kScalarWords;
-  uint32_t s[N] = {}, negated[N];
-  if (i < n) load_words<N>(s, scalars + uint64_t(i) * N);
-  CarryChain minus;
-  negated[0] = minus.sub_cc(cut.modulus[0], s[0]);
-  CZK_UNROLL for (int j = 1; j < N; j++) negated[j] = minus.subc_cc(cut.modulus[j], s[j]);
-  CarryChain compare;
-  compare.sub_cc(negated[0], s[0]);
-  CZK_UNROLL for (int j = 1; j < N; j++) compare.subc_cc(negated[j], s[j]);
-  const bool flip = compare.subc(0, 0) != 0;
-  CZK_UNROLL for (int j = 0; j < N; j++) s[j] = flip ? negated[j] : s[j];
-  CarryChain plus;
-  s[0] = plus.add_cc(s[0], cut.offset[0]);
-  CZK_UNROLL for (int j = 1; j < N - 1; j++) s[j] = plus.addc_cc(s[j], cut.offset[j]);
-  s[N - 1] = plus.addc(s[N - 1], cut.offset[N - 1]);
+// A scalar folded to at most r/2, with the offsets of its digits added, from which digits are taken lowest first. All
+// lanes of a warp do so together, those without a scalar (i >= n) too.
+struct Digits {
+  uint32_t rest[kScalarWords];
+  uint32_t point;
+  bool some;
 
-  for (uint32_t w = 0; w < cut.last; w++) {
+  CZK_FN void begin(const Cut& cut, const uint32_t* scalars, uint32_t i, uint32_t n) {
+    constexpr int N = kScalarWords;
+    uint32_t negated[N];
+    some = i < n;
+    CZK_UNROLL for (int j = 0; j < N; j++) rest[j] = 0;
+    if (some) load_words<N>(rest, scalars + uint64_t(i) * N);
+    CarryChain minus;
+    negated[0] = minus.sub_cc(cut.modulus[0], rest[0]);
+    CZK_UNROLL for (int j = 1; j < N; j++) negated[j] = minus.subc_cc(cut.modulus[j], rest[j]);
+    CarryChain compare;
+    compare.sub_cc(negated[0], rest[0]);
+    CZK_UNROLL for (int j = 1; j < N; j++) compare.subc_cc(negated[j], rest[j]);
+    const bool flip = compare.subc(0, 0) != 0;
+    CZK_UNROLL for (int j = 0; j < N; j++) rest[j] = flip ? negated[j] : rest[j];
+    point = 2 * i + uint32_t(flip);
+    CarryChain plus;
+    rest[0] = plus.add_cc(rest[0], cut.offset[0]);
+    CZK_UNROLL for (int j = 1; j < N - 1; j++) rest[j] = plus.addc_cc(rest[j], cut.offset[j]);
+    rest[N - 1] = plus.addc(rest[N - 1], cut.offset[N - 1]);
+  }
+
+  // The entry of window w, with bucket = kNone for a zero digit. Windows are taken in order, from 0 on.
+  CZK_FN Entry next(const Cut& cut, uint32_t w) {
     const uint32_t width = cut.width[w];
     const uint32_t half = w + 1 == cut.windows ? 0 : uint32_t(1) << (width - 1);
-    const uint32_t bits = s[0] & ((uint32_t(1) << width) - 1);
-    CZK_UNROLL for (int j = 0; j < N - 1; j++) s[j] = s[j] >> width | s[j + 1] << (32 - width);
-    s[N - 1] >>= width;
-    if (w < cut.first) continue;
+    const uint32_t bits = rest[0] & ((uint32_t(1) << width) - 1);
+    CZK_UNROLL for (int j = 0; j < kScalarWords - 1; j++) rest[j] = rest[j] >> width | rest[j + 1] << (32 - width);
+    rest[kScalarWords - 1] >>= width;
     const bool negative = bits < half;
     const uint32_t magnitude = negative ? half - bits : bits - half;
-    const bool some = i < n && magnitude != 0;
-    use(some ? cut.first_bucket[w] + magnitude - 1 : kNone, 2 * i + uint32_t(negative != flip));
+    return {some && magnitude != 0 ? cut.first_bucket[w] + magnitude - 1 : kNone, point ^ uint32_t(negative)};
   }
-}
+};
 
 // counters[bin]++ for every lane that has a bin; what was there before it. Lanes that agree with the first one count
 // together: witnesses are full of zeros and ones, and then all lanes want the same counter.
@@ -90,12 +99,12 @@ CZK_FN uint32_t scan_block(uint32_t& value, uint32_t* scratch) {
   return sum;
 }
 
-// The tile that a block works on: entries [begin, end) of one coarse bin.
+// The tile that a block works on: entries [begin, end) of one coarse bin, at most kEntriesEach a thread.
 struct Tile {
   uint32_t bin, begin, end;
 };
-CZK_FN bool find_tile(Tile& tile, const uint32_t* starts, const uint32_t* tile_starts, uint32_t bins, uint32_t length) {
-  const uint32_t number = grid::block();
+CZK_FN bool find_tile(Tile& tile, const uint32_t* starts, const uint32_t* tile_starts, uint32_t bins) {
+  const uint32_t number = grid::block(), length = grid::block_threads() * kEntriesEach;
   if (number >= tile_starts[bins]) return false;
   uint32_t low = 0, high = bins;  // tile_starts[low] <= number < tile_starts[high]
   while (high - low > 1) {
@@ -107,9 +116,45 @@ CZK_FN bool find_tile(Tile& tile, const uint32_t* starts, const uint32_t* tile_s
   }
   tile.bin = low;
   tile.begin = starts[low] + (number - tile_starts[low]) * length;
-  tile.end = starts[low + 1];
-  if (tile.end - tile.begin > length) tile.end = tile.begin + length;
+  tile.end = tile.begin + min_of(starts[low + 1] - tile.begin, length);
   return true;
+}
+// This thread's entries of the tile; bucket = kNone where there is none.
+CZK_FN void load_tile(Entry* entry, const Tile& tile, const uint32_t* entries) {
+  CZK_UNROLL for (int k = 0; k < kEntriesEach; k++) {
+    const uint32_t i = tile.begin + uint32_t(k) * grid::block_threads() + grid::thread();
+    entry[k] = i < tile.end ? load_entry(entries, i) : Entry{kNone, 0};
+  }
+}
+CZK_FN uint32_t bucket_in_bin(const Entry& entry, uint32_t buckets) {
+  return entry.bucket == kNone ? kNone : entry.bucket & (buckets - 1);
+}
+
+// Writes the entries of each block's scalars, kEach a thread, to their coarse bins. The windows come one after another, so
+// that what is written at about the same time lies together. local: a word for each bin of the widest window.
+template <int kEach>
+CZK_FN void scatter_coarse(const Cut& cut, const uint32_t* scalars, uint32_t n, uint32_t low_bits, uint32_t* cursors,
+                           uint32_t* entries, uint32_t* local) {
+  const uint32_t threads = grid::block_threads(), first = grid::block() * threads * kEach + grid::thread();
+  Digits digits[kEach];
+  CZK_UNROLL for (int k = 0; k < kEach; k++) digits[k].begin(cut, scalars, first + uint32_t(k) * threads, n);
+  for (uint32_t w = 0; w < cut.last; w++) {
+    Entry entry[kEach];
+    CZK_UNROLL for (int k = 0; k < kEach; k++) entry[k] = digits[k].next(cut, w);
+    if (w < cut.first) continue;
+    const uint32_t first_bin = cut.first_bucket[w] >> low_bits, bins = uint32_t(1) << (cut.width[w] - 1 - low_bits);
+    clear(local, bins);
+    uint32_t rank[kEach];
+    CZK_UNROLL for (int k = 0; k < kEach; k++)
+      rank[k] = count(local, entry[k].bucket == kNone ? kNone : (entry[k].bucket >> low_bits) - first_bin);
+    grid::barrier();
+    for (uint32_t bin = grid::thread(); bin < bins; bin += threads)
+      if (local[bin]) local[bin] = grid::add_to(&cursors[first_bin + bin], local[bin]);
+    grid::barrier();
+    CZK_UNROLL for (int k = 0; k < kEach; k++)
+      if (entry[k].bucket != kNone) store_entry(entries, local[(entry[k].bucket >> low_bits) - first_bin] + rank[k], entry[k]);
+    grid::barrier();
+  }
 }
 
 CZK_END
@@ -128,10 +173,14 @@ CZK_KERNEL(kSortThreads) msm_count_coarse(const Cut* cut, const uint32_t* scalar
   CZK_DYNAMIC_SHARED(local);
   clear(local, bins);
   const uint32_t step = grid::all_threads();
-  for (uint64_t base = grid::block() * grid::block_threads(); base < n; base += step)
-    each_digit(*cut, scalars, uint32_t(base) + grid::thread(), n, [&](uint32_t bucket, uint32_t) {
-      count(local, bucket == kNone ? kNone : bucket >> low_bits);
-    });
+  for (uint64_t base = grid::block() * grid::block_threads(); base < n; base += step) {
+    Digits digits;
+    digits.begin(*cut, scalars, uint32_t(base) + grid::thread(), n);
+    for (uint32_t w = 0; w < cut->last; w++) {
+      const Entry entry = digits.next(*cut, w);
+      if (w >= cut->first) count(local, entry.bucket == kNone ? kNone : entry.bucket >> low_bits);
+    }
+  }
   grid::barrier();
   for (uint32_t bin = grid::thread(); bin < bins; bin += grid::block_threads())
     if (local[bin]) grid::add_to(&counts[bin], local[bin]);
@@ -162,40 +211,29 @@ CZK_KERNEL(kScanThreads) msm_scan_coarse(const uint32_t* counts, uint32_t bins, 
   }
 }
 
-// Writes the entries of each block's `length` scalars to their coarse bins. Shared: one word a bin.
-CZK_KERNEL(kSortThreads) msm_scatter_coarse(const Cut* cut, const uint32_t* scalars, uint32_t n, uint32_t length,
-                                            uint32_t low_bits, uint32_t bins, uint32_t* cursors, uint32_t* entries) {
+// Scatters the coarse bins' entries; so many scalars a thread: one, or kScalarsEach.
+CZK_KERNEL(kSortThreads) msm_scatter_coarse_one(const Cut* cut, const uint32_t* scalars, uint32_t n, uint32_t low_bits,
+                                                uint32_t* cursors, uint32_t* entries) {
   CZK_DYNAMIC_SHARED(local);
-  const uint32_t begin = grid::block() * length, end = n - begin < length ? n : begin + length;
-  clear(local, bins);
-  for (uint32_t base = begin; base < end; base += grid::block_threads())
-    each_digit(*cut, scalars, base + grid::thread(), end, [&](uint32_t bucket, uint32_t) {
-      count(local, bucket == kNone ? kNone : bucket >> low_bits);
-    });
-  grid::barrier();
-  // From here on local[bin] is where the block's next entry of the bin goes.
-  for (uint32_t bin = grid::thread(); bin < bins; bin += grid::block_threads())
-    if (local[bin]) local[bin] = grid::add_to(&cursors[bin], local[bin]);
-  grid::barrier();
-  for (uint32_t base = begin; base < end; base += grid::block_threads())
-    each_digit(*cut, scalars, base + grid::thread(), end, [&](uint32_t bucket, uint32_t point) {
-      const uint32_t place = count(local, bucket == kNone ? kNone : bucket >> low_bits);
-      if (bucket != kNone) store_entry(entries, place, {bucket, point});
-    });
+  scatter_coarse<1>(*cut, scalars, n, low_bits, cursors, entries, local);
+}
+CZK_KERNEL(kSortThreads) msm_scatter_coarse_many(const Cut* cut, const uint32_t* scalars, uint32_t n,
+                                                 uint32_t low_bits, uint32_t* cursors, uint32_t* entries) {
+  CZK_DYNAMIC_SHARED(local);
+  scatter_coarse<kScalarsEach>(*cut, scalars, n, low_bits, cursors, entries, local);
 }
 
 // counts[bucket] += entries of each bucket. A block a tile. Shared: 2^low_bits words.
 CZK_KERNEL(kSortThreads) msm_count_fine(const uint32_t* entries, const uint32_t* starts, const uint32_t* tile_starts,
-                                        uint32_t bins, uint32_t tile_length, uint32_t low_bits, uint32_t* counts) {
+                                        uint32_t bins, uint32_t low_bits, uint32_t* counts) {
   CZK_DYNAMIC_SHARED(local);
   Tile tile;
-  if (!find_tile(tile, starts, tile_starts, bins, tile_length)) return;
+  if (!find_tile(tile, starts, tile_starts, bins)) return;
   const uint32_t buckets = uint32_t(1) << low_bits;
   clear(local, buckets);
-  for (uint32_t base = tile.begin; base < tile.end; base += grid::block_threads()) {
-    const uint32_t i = base + grid::thread();
-    count(local, i < tile.end ? entries[uint64_t(2) * i] & (buckets - 1) : kNone);
-  }
+  Entry entry[kEntriesEach];
+  load_tile(entry, tile, entries);
+  CZK_UNROLL for (int k = 0; k < kEntriesEach; k++) count(local, bucket_in_bin(entry[k], buckets));
   grid::barrier();
   for (uint32_t b = grid::thread(); b < buckets; b += grid::block_threads())
     if (local[b]) grid::add_to(&counts[(tile.bin << low_bits) + b], local[b]);
@@ -221,26 +259,20 @@ CZK_KERNEL(kSortThreads) msm_scan_fine(const uint32_t* starts, uint32_t low_bits
 
 // Writes a tile's entries to their buckets' places. Shared: 2^low_bits words.
 CZK_KERNEL(kSortThreads) msm_scatter_fine(const uint32_t* entries, const uint32_t* starts, const uint32_t* tile_starts,
-                                          uint32_t bins, uint32_t tile_length, uint32_t low_bits, uint32_t* cursors,
-                                          uint32_t* sorted) {
+                                          uint32_t bins, uint32_t low_bits, uint32_t* cursors, uint32_t* sorted) {
   CZK_DYNAMIC_SHARED(local);
   Tile tile;
-  if (!find_tile(tile, starts, tile_starts, bins, tile_length)) return;
+  if (!find_tile(tile, starts, tile_starts, bins)) return;
   const uint32_t buckets = uint32_t(1) << low_bits;
   clear(local, buckets);
-  for (uint32_t base = tile.begin; base < tile.end; base += grid::block_threads()) {
-    const uint32_t i = base + grid::thread();
-    count(local, i < tile.end ? entries[uint64_t(2) * i] & (buckets - 1) : kNone);
-  }
+  Entry entry[kEntriesEach];
+  uint32_t rank[kEntriesEach];
+  load_tile(entry, tile, entries);
+  CZK_UNROLL for (int k = 0; k < kEntriesEach; k++) rank[k] = count(local, bucket_in_bin(entry[k], buckets));
   grid::barrier();
   for (uint32_t b = grid::thread(); b < buckets; b += grid::block_threads())
     if (local[b]) local[b] = grid::add_to(&cursors[(tile.bin << low_bits) + b], local[b]);
   grid::barrier();
-  for (uint32_t base = tile.begin; base < tile.end; base += grid::block_threads()) {
-    const uint32_t i = base + grid::thread();
-    const bool some = i < tile.end;
-    const Entry entry = some ? load_entry(entries, i) : Entry{kNone, 0};
-    const uint32_t place = count(local, some ? entry.bucket & (buckets - 1) : kNone);
-    if (some) store_entry(sorted, place, entry);
-  }
+  CZK_UNROLL for (int k = 0; k < kEntriesEach; k++)
+    if (entry[k].bucket != kNone) store_entry(sorted, local[bucket_in_bin(entry[k], buckets)] + rank[k], entry[k]);
 }

@@ -137,8 +137,8 @@ def test_little_memory_takes_passes_and_parts(kind, monkeypatch):
     bases, there = device.upload(points, stream), device.upload(scalars, stream)
     build, seen = plan.MsmLayout.build, []
 
-    def scarce(curve, groups, n, workers, memory_bytes, costs, windows):
-        few = build(curve, groups, 20, 256, 1 << 30, costs)
+    def scarce(curve, groups, n, at_once, memory_bytes, costs, windows):
+        few = build(curve, groups, 20, at_once, 1 << 30, costs)
         layout = plan.MsmLayout(curve, n, 20, few.widths, plan.passes_of(few.widths, 20, 30), few.workspace_bytes)
         seen.append(layout)
         return layout
@@ -151,7 +151,7 @@ def test_little_memory_takes_passes_and_parts(kind, monkeypatch):
 
 
 def test_no_memory_is_said_in_bytes():
-    device = emulated(memory_cap=1 << 20)
+    device = emulated(memory_cap=1 << 14)
     stream = device.stream("test")
     bases, scalars = device.upload(bytes(96), stream), device.upload(bytes(32), stream)
     with pytest.raises(OutOfMemory, match=r"out of memory: \d+ bytes asked, \d+ free"):
@@ -167,12 +167,8 @@ def test_no_memory_is_said_in_bytes():
 @settings(max_examples=60, deadline=None)
 def test_layouts(curve, groups, n, log_memory):
     """Windows cover the scalar, passes the windows, parts the scalars; what is allocated fits."""
-    workers, memory = 1 << 10, 1 << log_memory
-    try:
-        layout = plan.MsmLayout.build(curve, groups, n, workers, memory)
-    except plan.WorkspaceTooSmall:
-        assert memory < 1 << 23
-        return
+    at_once, memory = {1: 1 << 16, 2: 1 << 15}, 1 << log_memory
+    layout = plan.MsmLayout.build(curve, groups, n, at_once, memory)
     assert sum(layout.widths) == plan.signed_bits(curve)
     assert max(layout.widths) - min(layout.widths) <= 1
     assert layout.passes[0].first == 0 and layout.passes[-1].last == len(layout.widths)
@@ -180,7 +176,10 @@ def test_layouts(curve, groups, n, log_memory):
     assert layout.parts()[0][0] == 0 and layout.parts()[-1][1] == n
     assert all(a[1] == b[0] and b[0] < b[1] for a, b in pairwise(layout.parts()))
     for step in layout.passes:
-        sizes = [layout.sort_layout(step).size, *(layout.sums_layout(step, group, workers).size for group in groups)]
+        sizes = [
+            layout.sort_layout(step).size,
+            *(layout.sums_layout(step, group, at_once[group]).size for group in groups),
+        ]
         assert sum(sizes) <= layout.workspace_bytes <= memory
         firsts = [step.first_buckets[w] for w in range(step.first, step.last)]
         for unit in (1 << step.low_bits, 1 << (step.log_chunk + step.levels)):
@@ -189,6 +188,6 @@ def test_layouts(curve, groups, n, log_memory):
 
 
 def test_more_points_take_wider_windows():
-    chosen = [len(plan.MsmLayout.build(BLS12_381, [1], 1 << k, 1 << 16, 1 << 36).widths) for k in range(8, 25, 2)]
+    chosen = [len(plan.MsmLayout.build(BLS12_381, [1], 1 << k, {1: 1 << 16}, 1 << 36).widths) for k in range(8, 25, 2)]
     assert chosen == sorted(chosen, reverse=True)
     assert chosen[-1] <= 14

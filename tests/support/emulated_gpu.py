@@ -47,7 +47,7 @@ class GridCompiler:
         definitions = [option for option in options if option.startswith("-D")]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / f"{name}.so"
-            command = [compiler, "-std=c++17", "-O0", "-fPIC", "-shared", f"-I{_GRID}", *definitions]
+            command = [compiler, "-std=c++17", "-O1", "-fPIC", "-shared", f"-I{_GRID}", *definitions]
             command += ["-x", "c++", "-", "-o", str(out)]
             subprocess.run(command, input=source.encode(), check=True, timeout=240)
             return Compiled(out.read_bytes(), "")
