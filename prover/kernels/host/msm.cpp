@@ -3,25 +3,14 @@
 // msm_buckets.hpp (buckets).
 //
 // The bases must lie in the subgroup of order r: a scalar above r/2 stands for its opposite with the opposite base.
+#include "group_lanes.hpp"
 #include "msm_buckets.hpp"
 #include "team.hpp"
-
-#if CZK_VARIANT_ifma
-#include "msm_lanes_ifma.hpp"
-#endif
 
 CZK_BEGIN
 namespace {
 
 using namespace msm;
-
-#if CZK_VARIANT_ifma
-template <class G>
-using LanesOf = IfmaLanes<typename G::Fp::Params, G::kGroup>;
-#else
-template <class G>
-using LanesOf = HostLane<typename G::F>;
-#endif
 
 template <class G>
 class Pippenger {
