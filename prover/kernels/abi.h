@@ -62,7 +62,7 @@ int32_t czk_points_check_combined(int32_t curve, int32_t group, const void* poin
                                   int32_t threads, const volatile int32_t* cancel, int32_t* ok);
 
 /* --- multi-scalar multiplication (msm.cpp) --- */
-/* out = sum scalars[i] * bases[i], affine. Any n, 0 included. */
+/* out = sum scalars[i] * bases[i], affine. Any n, 0 included. The bases must lie in the subgroup of order r. */
 int32_t czk_msm(int32_t curve, int32_t group, const void* bases, const void* scalars, uint64_t n, int32_t threads,
                 const volatile int32_t* cancel, void* out);
 

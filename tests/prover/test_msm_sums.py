@@ -51,6 +51,21 @@ def test_many_points_of_which_many_are_equal(group: Group, name: str) -> None:
     assert msm(group, bases(group, n), scalars, 2) == expected(group, scalars)
 
 
+@pytest.mark.parametrize("group", [pytest.param(g, id=g.curve.name) for g in GROUPS if g.group == 1])
+def test_more_points_than_scalars_are_split_for(group: Group) -> None:
+    n = 33000
+    scalars = scalar_set("uniform", group.curve.index, n)
+    assert msm(group, bases(group, n), scalars) == expected(group, scalars)
+
+
+@pytest.mark.parametrize("bits", range(2, 27))
+def test_short_scalars_among_long_ones(bits: int) -> None:
+    """4096 scalars are read together; a carry may leave the windows that their lengths reach."""
+    group = GROUPS[2]
+    scalars = [(1 << bits) - 1 - (i & 1) for i in range(4096)] + list(scalar_set("uniform", group.curve.index, 500))
+    assert msm(group, bases(group, len(scalars)), scalars) == expected(group, scalars)
+
+
 @ALL_GROUPS
 def test_single_scalars(group: Group) -> None:
     """Powers of two and their neighbours, both ends and the middle of the range, where digits carry."""

@@ -80,6 +80,13 @@ def _signed(bits: int) -> Callable[[random.Random, int], int]:
     return lambda rng, r: rng.choice((1, -1)) * rng.getrandbits(bits)
 
 
+def _near_powers(rng: random.Random, r: int, n: int) -> list[int]:
+    """Where the splitting along endomorphisms rounds: halves of x^i, 6x^2 and r, small multiples of them."""
+    x = next(c.x for c in CURVES if c.fr.modulus == r)
+    steps = [x, x**2, x**3, 6 * x**2, 2 * x + 1, 36 * x**3]
+    return [(rng.randrange(-4, 5) * rng.choice(steps) // 2 + rng.randrange(-2, 3)) % r for _ in range(n)]
+
+
 SCALAR_SETS: dict[str, Callable[[random.Random, int, int], list[int]]] = {
     "uniform": _mixed(lambda rng, r: rng.randrange(r)),
     "zero": _mixed(lambda rng, r: 0),
@@ -99,6 +106,7 @@ SCALAR_SETS: dict[str, Callable[[random.Random, int, int], list[int]]] = {
     ),
     "around half": _mixed(lambda rng, r: r // 2 + rng.randrange(-2, 4)),
     "around zero": _mixed(lambda rng, r: rng.randrange(-3, 4)),
+    "near the parameter's powers": _near_powers,
 }
 
 

@@ -1,8 +1,9 @@
 // Multi-scalar multiplication by Pippenger's bucket method ("On the evaluation of powers and monomials", 1980) with
-// signed digits, affine additions in batches, and lanes: see msm_windows.hpp (digits), msm_batch.hpp (additions),
-// msm_buckets.hpp (buckets).
+// signed digits, endomorphisms, and affine additions in batches, many lanes at once: see msm_split.hpp (endomorphisms),
+// msm_windows.hpp and msm_scalars.hpp (digits), msm_batch.hpp (additions), msm_buckets.hpp (buckets).
 //
-// The bases must lie in the subgroup of order r: a scalar above r/2 stands for its opposite with the opposite base.
+// The bases must lie in the subgroup of order r: scalars are folded modulo r and split along endomorphisms, which act as
+// multiplications there only.
 #include "msm_buckets.hpp"
 #include "team.hpp"
 
@@ -33,7 +34,7 @@ class Pippenger {
  public:
   Pippenger(const void* bases, const void* scalars, uint64_t n, Team& team, CzkCancel cancel)
       : bases_(static_cast<const char*>(bases)), given_(scalars), n_(n), threads_(uint64_t(team.threads())),
-        team_(team), cancel_(cancel), scalars_(n) {}
+        team_(team), cancel_(cancel), scalars_(n, splits()) {}
 
   // *sum = the product; a status.
   int32_t run(Sum* sum) {
@@ -57,25 +58,42 @@ class Pippenger {
   }
 
  private:
-  static constexpr uint64_t kRange = 4096;  // scalars and bases read in one task
+  static constexpr uint64_t kRange = Scalars<G>::kMost;  // scalars and bases read in one task
 
-  // Folds the scalars, drops what contributes nothing, converts the bases that remain.
+  // Whether to split the scalars.
+  bool splits() const {
+    uint64_t wide = 0;
+    for (uint64_t i = 0; i < n_; i++) {
+      uint64_t word;
+      std::memcpy(&word, at(given_, i, G::Fr::kBytes) + 16, 8);
+      wide += word != 0;
+    }
+    return Splitter<G>::pays(n_, wide);
+  }
+
+  // Splits or folds the scalars, drops what contributes nothing, converts the bases that remain.
   int32_t read() {
-    table_ = Recycled<char>(n_ * V::kRowBytes);
+    table_ = Recycled<char>(scalars_.slots() * V::kRowBytes);
     const uint64_t tasks = (n_ + kRange - 1) / kRange;
-    ranges_.resize(tasks);
+    const int count = scalars_.ranges();
+    ranges_.resize(tasks * count);
     std::vector<Lengths> lengths(std::min<uint64_t>(threads_, tasks));
     int32_t status = team_.run_ranges(n_, kRange, [&](uint64_t begin, uint64_t end, int32_t worker) {
       auto infinite = [&](uint64_t i) {
-        const char* base = at(static_cast<const void*>(bases_), i, G::kPointBytes);
-        uint64_t word;
-        std::memcpy(&word, base, 8);
-        return word == 0 && load_point<F>(base).is_infinity();
+        uint64_t words[G::kPointBytes / 8], any = 0;
+        std::memcpy(words, at(static_cast<const void*>(bases_), i, G::kPointBytes), sizeof words);
+        for (uint64_t w : words) any |= w;
+        return any == 0;
       };
-      auto& range = ranges_[begin / kRange];
-      range = scalars_.fill(given_, begin, end, lengths[worker], infinite);
-      V::convert(bases_, &scalars_.entry(range.begin), range.end - range.begin, &table_[range.begin * V::kRowBytes]);
-      scalars_.renumber(range);
+      auto* ranges = &ranges_[begin / kRange * count];
+      scalars_.fill(given_, begin, end, lengths[worker], infinite, ranges);
+      for (int i = 0; i < count; i++) {
+        const auto& r = ranges[i];
+        if (r.begin == r.end) continue;
+        const int part = i % scalars_.parts();  // the units are the bases themselves
+        V::template convert<G>(bases_, &scalars_.entry(r.begin), r.end - r.begin, part, &table_[r.begin * V::kRowBytes]);
+        scalars_.renumber(r);
+      }
     });
     for (const Lengths& l : lengths) lengths_.add(l);
     return status;
@@ -83,7 +101,7 @@ class Pippenger {
 
   // Windows handled together, so that entries and buckets take not much more than 128 MiB.
   uint64_t wave_windows() const {
-    const uint64_t bytes = 4 * n_ + uint64_t(windows_[0].buckets()) * sizeof(Lanes<V>) / L;
+    const uint64_t bytes = 4 * scalars_.slots() + uint64_t(windows_[0].buckets()) * sizeof(Lanes<V>) / L;
     return std::max<uint64_t>({threads_, (uint64_t(128) << 20) / bytes, 1});
   }
 
@@ -95,12 +113,12 @@ class Pippenger {
 
   int32_t add_windows(uint64_t begin, uint64_t end) {
     const uint64_t count = end - begin;
-    Recycled<uint32_t> entries(count * n_);
+    Recycled<uint32_t> entries(count * scalars_.slots());
     std::vector<std::vector<uint32_t>> first(count);
     std::vector<Recycled<uint32_t>> keys(std::min<uint64_t>(threads_, count));
     int32_t status = team_.run(count, [&](uint64_t w, int32_t worker) {
-      if (keys[worker].size() == 0) keys[worker] = Recycled<uint32_t>(n_);
-      scalars_.sort(ranges_, windows_[begin + w], keys[worker].data(), &entries[w * n_], first[w]);
+      if (keys[worker].size() == 0) keys[worker] = Recycled<uint32_t>(scalars_.slots());
+      scalars_.sort(ranges_, windows_[begin + w], keys[worker].data(), &entries[w * scalars_.slots()], first[w]);
     });
     if (status != CZK_OK) return status;
     Recycled<char> buckets;
@@ -140,10 +158,9 @@ class Pippenger {
   // further round as if they were points.
   int32_t accumulate(uint64_t begin, const Recycled<uint32_t>& entries, const std::vector<std::vector<uint32_t>>& first,
                      const std::vector<Part>& parts, char* buckets) {
-    std::vector<Run> whole;  // one for each bucket that holds a point
-    uint64_t buckets_in_all = 0;
-    for (const Part& p : parts) buckets_in_all += p.count * p.buckets;
-    whole.reserve(buckets_in_all);
+    uint64_t most = 0;
+    for (const Part& p : parts) most += p.count * p.buckets;
+    RecycledList<Run> whole(most);  // one for each bucket that holds a point
     for (const Part& p : parts)
       for (uint64_t w = 0; w < p.count; w++) {
         const std::vector<uint32_t>& start = first[p.first + w - begin];
@@ -152,15 +169,16 @@ class Pippenger {
           if (length == 0)
             clear(buckets, row, 1);
           else
-            whole.push_back({uint32_t((p.first + w - begin) * n_ + start[b]), length, row});
+            whole.push({uint32_t((p.first + w - begin) * scalars_.slots() + start[b]), length, row});
         }
       }
     const uint32_t* source = entries.data();
     const char* table = table_.data();
     Recycled<char> partial;
     Recycled<uint32_t> numbers;
-    while (!whole.empty()) {
-      std::vector<Run> cut, runs = cut_runs(whole, cut);
+    while (whole.size() > 0) {
+      RecycledList<Run> cut;
+      const RecycledList<Run> runs = cut_runs(whole, cut);
       uint64_t rows = 0;
       for (const Run& r : cut) rows += r.length;
       Recycled<char> next(rows * V::kRowBytes);
@@ -178,33 +196,33 @@ class Pippenger {
 
   // Cuts `whole` into runs of at most so many points that enough lanes are busy and that no few long runs keep a batch
   // going. cut: for each bucket with several runs, where its partial sums will lie.
-  std::vector<Run> cut_runs(const std::vector<Run>& whole, std::vector<Run>& cut) const {
+  RecycledList<Run> cut_runs(const RecycledList<Run>& whole, RecycledList<Run>& cut) const {
     uint64_t points = 0;
     for (const Run& r : whole) points += r.length;
     const double load = double(points) / double(whole.size());
     const uint64_t lanes = threads_ * Accumulator<V>::kRuns;
     const uint32_t longest =
         uint32_t(std::max<uint64_t>(4, std::min(uint64_t(load + 2 * std::sqrt(load)), points / (2 * lanes))));
-    std::vector<Run> runs;
-    runs.reserve(whole.size() + points / longest);
+    RecycledList<Run> runs(whole.size() + points / longest);
+    cut = RecycledList<Run>(whole.size());
     uint32_t row = 0;
     for (const Run& r : whole) {
       if (r.length <= longest) {
-        runs.push_back(r);
+        runs.push(r);
         continue;
       }
       const uint32_t pieces = (r.length + longest - 1) / longest;
-      cut.push_back({row, pieces, r.target});
+      cut.push({row, pieces, r.target});
       for (uint32_t i = 0, from = r.begin; i < pieces; i++) {
         const uint32_t length = r.length / pieces + (i < r.length % pieces);
-        runs.push_back({from, length, kPartial + row++});
+        runs.push({from, length, kPartial + row++});
         from += length;
       }
     }
     return runs;
   }
 
-  int32_t add_runs(const std::vector<Run>& runs, const uint32_t* source, const char* table, char* buckets,
+  int32_t add_runs(const RecycledList<Run>& runs, const uint32_t* source, const char* table, char* buckets,
                    char* partial) {
     // Full batches, or as many equal ones as there are threads; whole vectors.
     const uint64_t n = runs.size();
@@ -212,7 +230,7 @@ class Pippenger {
     batch = (batch + L - 1) / L * L;
     std::vector<Accumulator<V>> workers(std::min<uint64_t>(threads_, (n + batch - 1) / batch));
     return team_.run_ranges(n, batch, [&](uint64_t from, uint64_t to, int32_t worker) {
-      return workers[worker].add(&runs[from], uint32_t(to - from), source, table, buckets, partial, cancel_);
+      return workers[worker].add(runs.begin() + from, uint32_t(to - from), source, table, buckets, partial, cancel_);
     });
   }
 
@@ -245,8 +263,8 @@ class Pippenger {
   uint64_t threads_;
   Team& team_;
   CzkCancel cancel_;
-  Scalars<typename G::Fr> scalars_;
-  std::vector<typename Scalars<typename G::Fr>::Range> ranges_;
+  Scalars<G> scalars_;
+  std::vector<typename Scalars<G>::Range> ranges_;
   Lengths lengths_;
   std::vector<Window> windows_;
   Recycled<char> table_;  // converted bases

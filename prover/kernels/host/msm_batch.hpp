@@ -2,6 +2,7 @@
 // every exceptional case.
 #pragma once
 #include "msm_lanes.hpp"
+#include "recycled.hpp"
 
 CZK_BEGIN
 namespace msm {

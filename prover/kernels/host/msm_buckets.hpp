@@ -1,7 +1,7 @@
 // The two halves of Pippenger's method over batches of affine additions: points into buckets, buckets into window sums.
 #pragma once
 #include "msm_batch.hpp"
-#include "msm_windows.hpp"
+#include "msm_scalars.hpp"
 
 CZK_BEGIN
 namespace msm {

@@ -11,6 +11,7 @@
 //   doubled(), tripled_square(): 2y and 3x^2, operands of products
 //   rows: points in memory, kRowBytes each, infinity all zero bytes
 #pragma once
+#include "msm_split.hpp"
 #include "msm_windows.hpp"
 
 CZK_BEGIN
@@ -81,11 +82,25 @@ struct HostLane {
 
   // --- memory ---
   static constexpr uint64_t kRowBytes = 2 * element_bytes<F>();
-  // Points of the interface, entries[i]/2 being the number of the i-th, to rows. They are the same bytes; but the caller's
-  // lie on small pages, of which more are in use than the processor has translations for.
-  static void convert(const char* bases, const uint32_t* entries, uint64_t n, char* rows) {
-    for (uint64_t i = 0; i < n; i++)
-      std::memcpy(rows + i * kRowBytes, bases + uint64_t(entries[i] >> 1) * kRowBytes, kRowBytes);
+  // The images under the endomorphism's power `part` of points of the interface, entries[i]/2 being the number of the
+  // i-th, to rows. Copied even where they stay the same: the caller's bases lie on small pages, of which more are in use
+  // than the processor has translations for.
+  template <class G>
+  static void convert(const char* bases, const uint32_t* entries, uint64_t n, int part, char* rows) {
+    const auto& powers = EndomorphismPowers<G>::get();
+    for (uint64_t i = 0; i < n; i++) {
+      const char* base = bases + uint64_t(entries[i] >> 1) * kRowBytes;
+      if (part == 0) {
+        std::memcpy(rows + i * kRowBytes, base, kRowBytes);
+        continue;
+      }
+      Affine<F> p = load_point<F>(base);
+      if constexpr (kIsFp2<F>)
+        if (part % 2) p = {p.x.conjugate(), p.y.conjugate()};
+      p.x = p.x * powers.of_x[part];
+      if constexpr (kIsFp2<F>) p.y = p.y * powers.of_y[part];
+      store_point<F>(p, rows + i * kRowBytes);
+    }
   }
   template <int write>
   static CZK_FN void prefetch(const char* row) {

@@ -10,6 +10,8 @@
 // copied and y divided by 2^(kShift/2), one short Montgomery step, where a change of radix would take two products; on
 // the way back y is multiplied by 2^(kShift/2).
 #pragma once
+#include <array>
+
 #include "ifma_field.hpp"
 #include "msm_lanes.hpp"
 
@@ -289,8 +291,10 @@ struct IfmaLanes {
     });
   }
 
-  // Points of the interface, entries[i]/2 being the number of the i-th, to rows.
-  static void convert(const char* bases, const uint32_t* entries, uint64_t n, char* rows) {
+  // The images under the endomorphism's power `part` of points of the interface, entries[i]/2 being the number of the
+  // i-th, to rows.
+  template <class G>
+  static void convert(const char* bases, const uint32_t* entries, uint64_t n, int part, char* rows) {
     constexpr int kWords = 2 * kGroup * Host::N;
     for (uint64_t i = 0; i < n; i += 8) {
       const char* from[8];
@@ -306,6 +310,7 @@ struct IfmaLanes {
         split_words(words + c * Host::N, limbs + c * N);
         if constexpr (c >= kGroup) shift_y(limbs + c * N);
       });
+      if (part > 0) apply_power<G>(limbs, part);
       scatter_rows<kRowWords>(limbs, to);
     }
   }
@@ -373,6 +378,49 @@ struct IfmaLanes {
       const Single b0 = Single::template sub<3>(c0, c1);
       const Factor x[1] = {a.factor()}, y[1] = {{{b0.v[0], f.v[1]}}};
       out.template set_sum_of_products_raw<1>(x, y);
+    }
+  }
+
+  // A factor of the endomorphism's powers, all lanes alike, in the vectors' radix.
+  static Pair constant(const Field& x) {
+    auto vectors = [](const Host& h) {
+      return Single::set(Pair::Constants::split(h.v, Host::N)) * Single::set(Pair::K.from_host);
+    };
+    if constexpr (kGroup == 1) {
+      const Single v = vectors(x);
+      return Pair::pair(v, v);
+    } else {
+      return Pair::pair(vectors(x.c0), vectors(x.c1));
+    }
+  }
+  // The coordinates of eight points to those of their images. Below 1.2p.
+  template <class G>
+  static void apply_power(Vec* limbs, int part) {
+    static const auto powers = [] {
+      std::array<std::array<Pair, 2>, Splitter<G>::kParts> all;
+      for (int i = 0; i < Splitter<G>::kParts; i++)
+        all[i] = {constant(EndomorphismPowers<G>::get().of_x[i]), constant(EndomorphismPowers<G>::get().of_y[i])};
+      return all;
+    }();
+    auto load = [&](int c) {
+      Single v;
+      each<N>([&](auto i) CZK_LAMBDA { v.v[0][i] = limbs[c * N + i]; });
+      return v;
+    };
+    auto store = [&](int c, const Single& v) { each<N>([&](auto i) CZK_LAMBDA { limbs[c * N + i] = v.v[0][i]; }); };
+    if constexpr (kGroup == 1) {
+      store(0, load(0) * powers[part][0].group(0));
+    } else {
+      for (int c = 0; c < 2; c++) {
+        const Single c0 = load(2 * c), c1 = load(2 * c + 1), minus_c1 = Single::template sub<2>(Single::zero(), c1);
+        const Single &up = part % 2 ? minus_c1 : c1, &down = part % 2 ? c1 : minus_c1;  // conjugate or not
+        const Pair& k = powers[part][c];
+        const Factor x[2] = {{{c0.v[0], up.v[0]}}, {{down.v[0], c0.v[0]}}};
+        const Factor y[2] = {{{k.v[0], k.v[0]}}, {{k.v[1], k.v[1]}}};
+        const Pair image = Pair::template sum_of_products<2>(x, y);
+        store(2 * c, image.group(0));
+        store(2 * c + 1, image.group(1));
+      }
     }
   }
 

@@ -85,4 +85,20 @@ class Recycled {
   uint64_t size_ = 0;
 };
 
+// Elements appended to recycled memory, up to a number known beforehand.
+template <class T>
+class RecycledList {
+ public:
+  RecycledList() = default;
+  explicit RecycledList(uint64_t most) : items_(most) {}
+  void push(const T& x) { items_[size_++] = x; }
+  uint64_t size() const { return size_; }
+  const T* begin() const { return items_.data(); }
+  const T* end() const { return items_.data() + size_; }
+
+ private:
+  Recycled<T> items_;
+  uint64_t size_ = 0;
+};
+
 CZK_END
