@@ -442,19 +442,29 @@ class Load:
         self.cupy.cuda.runtime.deviceSynchronize()
 
     def copy(self) -> None:
-        self.device.data.copy_from_host_async(self.pinned, 1 << 28, self.cupy.cuda.Stream.null)
+        self.device.data.copy_from_host_async(self.pinned.ptr, 1 << 28, self.cupy.cuda.Stream.null)
         self.cupy.cuda.runtime.deviceSynchronize()
 
     def start(self, now: Callable[[], float], phases: list[dict[str, Any]], seconds: float) -> None:
         threading.Thread(target=self._run, args=(now, phases, seconds), daemon=True).start()
 
     def _run(self, now: Callable[[], float], phases: list[dict[str, Any]], seconds: float) -> None:
+        try:
+            self._phases(now, phases, seconds)
+        except Exception as error:  # noqa: BLE001 - the recording goes on, of what is left
+            phases.append({"name": f"failed: {type(error).__name__}: {error}", "start": now(), "end": None})
+
+    def on_and_off(self) -> None:
+        self.run_kernel(self.blocks, 300)
+        time.sleep(0.3)
+
+    def _phases(self, now: Callable[[], float], phases: list[dict[str, Any]], seconds: float) -> None:
         works: dict[str, Callable[[], None]] = {
             "idle": lambda: time.sleep(0.05),
             "one block": lambda: self.run_kernel(1, 20),
             "copies": self.copy,
             "whole GPU": lambda: self.run_kernel(self.blocks, 20),
-            "300 ms on and off": lambda: (self.run_kernel(self.blocks, 300), time.sleep(0.3))[0],
+            "300 ms on and off": self.on_and_off,
         }
         for name, share in self.SHARES:
             phases.append({"name": name, "start": now(), "end": None})
