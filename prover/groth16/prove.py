@@ -236,10 +236,11 @@ class SlotProof:
     def _multiply(self, name: str, scalars: Array, out: Array, stream: Stream) -> None:
         """One query's sum; its bases stay on the device if they have room there."""
         plan, host = self._plan.queries[name], getattr(self._key, name)
-        try:
+        with suppress(OutOfMemory):
             plan.run(self._device, self._device.resident(host, stream), scalars, out, stream)
-        except OutOfMemory:
-            plan.run_streamed(self._device, host, scalars, out, stream)
+            return
+        # Not while the error is handled: its traceback would hold the array that has to make room.
+        plan.run_streamed(self._device, host, scalars, out, stream)
 
     def _ready(self) -> Stream:
         if self._stream is None:
