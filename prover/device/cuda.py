@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
+from prover.device.cuda_copies import Copies
 from prover.device.cuda_fixed_base import FixedBases
 from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
-from prover.device.cuda_memory import Arena, CudaArray, PinnedPool, owned
+from prover.device.cuda_memory import Arena, CudaArray, owned
 from prover.device.cuda_ntt import Transforms
 from prover.device.cuda_ops import OPERATIONS
 from prover.device.cuda_residents import Residents
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from prover.device.cuda_driver import Driver
     from prover.device.kernel_cache import KernelCache
     from prover.device.protocol import Array, HostArray, Progress, Stream
-
-_RING = 4
-"""Pinned buffers of one copy: while some are on their way, the next is filled."""
 
 
 class CudaDevice:
@@ -57,7 +55,7 @@ class CudaDevice:
         )
         self.handles = HandlePool(driver)
         self.arena = Arena(self.handles, self.name, memory_cap)
-        self.pinned = PinnedPool(self.handles)
+        self.copies = Copies(self.handles)
         self.kernels = KernelLibrary(driver, cache)
         self.transforms = Transforms(self)
         self.fixed_bases = FixedBases(self)
@@ -97,7 +95,7 @@ class CudaDevice:
         if target.nbytes > nbytes:
             own.submitted += 1
             self.driver.fill(target.address + nbytes, 0, target.nbytes - nbytes, own.handle)
-        self._copy_in(target, host, nbytes, own)
+        self.copies.to_device(target, host, own)
 
     def rows(self, array: Array, start: int, stop: int, words: int) -> CudaArray:
         """The rows ``start <= i < stop`` of ``words`` 64-bit words, a view.
@@ -118,7 +116,7 @@ class CudaDevice:
         """
         own, nbytes = self._mine(stream), memoryview(host).nbytes
         array = self.arena.take(nbytes, own)
-        self._copy_in(array, host, nbytes, own)
+        self.copies.to_device(array, host, own)
         return array
 
     def resident(self, host: HostArray, stream: Stream) -> CudaArray:
@@ -137,7 +135,7 @@ class CudaDevice:
         """
         source, own = owned(array, self.name), self._mine(stream)
         out = bytearray(source.nbytes)
-        self._copy_out(out, source, own)
+        self.copies.to_host(out, source, own)
         return memoryview(out)
 
     def stream(self, name: str, threads: int = 1, cancel: CancelToken | None = None) -> CudaStream:
@@ -188,7 +186,7 @@ class CudaDevice:
         self.transforms.clear()
         self.fixed_bases.clear()
         self.arena.trim()
-        self.pinned.close()
+        self.copies.close()
         self.kernels.close()
         self.handles.close()
 
@@ -201,54 +199,6 @@ class CudaDevice:
     def _alive(self) -> None:
         if self.lost is not None:
             raise DeviceLost("it failed before", self.name) from self.lost
-
-    def _copy_in(self, target: CudaArray, host: HostArray, nbytes: int, stream: CudaStream) -> None:
-        """Through a ring of pinned buffers; returns when the last of them has arrived."""
-        if nbytes == 0:
-            return
-        stream.end_kernels()
-        source = buffers.address(host)
-        ring: list[tuple[int, int]] = []  # pinned buffer, event of the copy out of it
-        at = index = 0
-        try:
-            while at < nbytes:
-                more = self.pinned.take_more() if 0 < len(ring) < _RING else None if ring else self.pinned.take()
-                if more is not None:
-                    ring.append((more, self.handles.take("plain")))
-                    index = len(ring) - 1
-                else:
-                    index = (index + 1) % len(ring)
-                    self.driver.synchronize_event(ring[index][1])
-                pinned, event = ring[index]
-                size = min(self.pinned.chunk, nbytes - at)
-                buffers.move(pinned, source + at, size)
-                stream.submitted += 1
-                self.driver.copy_in(target.address + at, pinned, size, stream.handle)
-                self.driver.record(event, stream.handle)
-                at += size
-            for _, event in ring:
-                self.driver.synchronize_event(event)
-        finally:
-            for pinned, event in ring:
-                self.pinned.give_back(pinned)
-                self.handles.give_back("plain", event)
-
-    def _copy_out(self, out: bytearray, source: CudaArray, stream: CudaStream) -> None:
-        if not out:
-            stream.synchronize()
-            return
-        stream.end_kernels()
-        address = buffers.address(out)
-        pinned = self.pinned.take()
-        try:
-            for at in range(0, len(out), self.pinned.chunk):
-                size = min(self.pinned.chunk, len(out) - at)
-                stream.submitted += 1
-                self.driver.copy_out(pinned, source.address + at, size, stream.handle)
-                stream.synchronize()
-                buffers.move(address + at, pinned, size)
-        finally:
-            self.pinned.give_back(pinned)
 
 
 def open_cuda(spec: str) -> CudaDevice:

@@ -1,4 +1,4 @@
-"""Memory of a GPU and pinned memory of the host: capped, accounted, used again.
+"""Memory of a GPU: capped, accounted, used again.
 
 Blocks that are given back stay allocated and serve the next request of about their size, whatever stream it comes from:
 where the work that last used a block may still run in another stream, the new one waits for it on the GPU. The host
@@ -201,68 +201,4 @@ def owned(array: object, device: str) -> CudaArray:
     return array
 
 
-class PinnedPool:
-    """Page-locked host buffers of one size for copies that run beside everything else."""
-
-    def __init__(self, pool: HandlePool, chunk: int = 8 << 20, cap: int = 256 << 20) -> None:
-        self._pool = pool
-        self._driver = pool.driver
-        self.chunk = chunk
-        self._limit = max(2, cap // chunk)
-        self._condition = threading.Condition()
-        self._free: list[int] = []
-        self._made = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of page-locked memory held."""
-        return self._made * self.chunk
-
-    def take(self) -> int:
-        """The address of a buffer; waits where all are in use. A caller that has one must not wait for a second.
-
-        Raises:
-            OutOfMemory: if the system gives none at all.
-        """
-        with self._condition:
-            while True:
-                found = self._next()
-                if found is not None:
-                    return found
-                if not self._made:
-                    raise OutOfMemory(self.chunk, 0, "pinned host memory")
-                self._condition.wait()
-
-    def take_more(self) -> int | None:
-        """The address of another buffer if one is to be had at once."""
-        with self._condition:
-            return self._next()
-
-    def _next(self) -> int | None:
-        if self._free:
-            return self._free.pop()
-        if self._made == self._limit:
-            return None
-        address = self._driver.allocate_pinned(self.chunk)
-        if address is None:
-            self._limit = self._made
-        else:
-            self._made += 1
-        return address
-
-    def give_back(self, address: int) -> None:
-        """The buffer's copy is done."""
-        with self._condition:
-            self._free.append(address)
-            self._condition.notify()
-
-    def close(self) -> None:
-        """Free what is not in use."""
-        with self._condition:
-            free, self._free = self._free, []
-            self._made -= len(free)
-        for address in free:
-            self._driver.free_pinned(address)
-
-
-__all__ = ["Arena", "Block", "CudaArray", "PinnedPool", "owned"]
+__all__ = ["Arena", "Block", "CudaArray", "owned"]

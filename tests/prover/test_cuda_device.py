@@ -14,8 +14,8 @@ from emulated_gpu import KINDS, EmulatedDriver, cuda_device, emulated, emulated_
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import BN254
 from prover.device.cuda import CudaDevice
+from prover.device.cuda_copies import PinnedPool
 from prover.device.cuda_kernels import KernelModule
-from prover.device.cuda_memory import PinnedPool
 from prover.device.errors import DeviceLost, LaunchRefused, OutOfMemory, UnknownOperation, WrongDevice
 from prover.device.host import HostDevice
 from prover.device.protocol import Device
@@ -51,7 +51,7 @@ def test_operations_have_one_name_and_one_signature_on_every_device():
 def test_copies_of_every_size(device):
     """Less than a pinned buffer, more than the whole ring of them, nothing."""
     stream = device.stream("test")
-    for nbytes in (0, 1, 4095, 5 * device.pinned.chunk + 17):
+    for nbytes in (0, 1, 4095, 11 * device.copies.pinned.chunk + 17):
         data = np.random.default_rng(nbytes).bytes(nbytes)
         array = device.upload(data, stream)
         assert array.nbytes == nbytes
@@ -61,7 +61,7 @@ def test_copies_of_every_size(device):
 def test_copies_of_many_threads_with_few_pinned_buffers():
     """Nobody waits for a second buffer while holding the first."""
     device = emulated()
-    device.pinned = PinnedPool(device.handles, chunk=1 << 12, cap=2 << 12)
+    device.copies.pinned = PinnedPool(device.handles, chunk=1 << 12, cap=2 << 12)
     data = [bytes([i]) * 50_000 for i in range(8)]
 
     def copy(i):
@@ -70,7 +70,7 @@ def test_copies_of_many_threads_with_few_pinned_buffers():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(copy, range(8)))
-    assert device.pinned.nbytes == 2 << 12
+    assert device.copies.pinned.nbytes == 2 << 12
 
 
 def test_no_pinned_memory_at_all_is_said():
