@@ -48,6 +48,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "points_check": (_I, _I, _P, _N, _I, _I, _P, _P, _P),
     "points_check_combined": (_I, _I, _P, _N, _P, _I, _P, _P),
     "msm": (_I, _I, _P, _P, _N, _I, _P, _P),
+    "msm_combine": (_I, _I, _P, _P, _N, _P),
     "ntt": (_I, _P, ctypes.c_uint32, _I, _P, _P, _I, _P),
     "mul_sub": (_I, _P, _P, _P, _P, _N, _I, _I, _P),
     "spmv": (_I, _N, _P, _P, _P, _P, _N, _P, _N, _P, _I, _P),

@@ -62,6 +62,7 @@ __all__ = [
     "group_mul",
     "group_op",
     "msm",
+    "msm_combine",
     "mul_sub",
     "ntt",
     "pairing",
@@ -332,6 +333,27 @@ def msm(
     out = _words(1, words) if out is None else out
     po = output_buffer("out", out, 1, 8 * words)
     call("msm", curve.index, group, pb, ps, n, threads, cancel_address(cancel), po)
+    return out
+
+
+def msm_combine(
+    curve: Curve, group: GroupId, points: BufferLike, positions: BufferLike, out: BufferLike | None = None
+) -> BufferLike:
+    """``sum 2^positions[i] * points[i]``, one affine point.
+
+    Args:
+        curve: the curve.
+        group: 1 or 2.
+        points: n times X, Y, ZZ, ZZZ (Montgomery) with x = X/ZZ and y = Y/ZZZ; ZZ = 0 at infinity.
+        positions: n 32-bit words that do not fall, at most 256.
+        out: where the sum goes; a new array of shape ``(1, words)`` by default.
+    """
+    words = point_words(curve, group)
+    pp, n = input_buffer("points", points, 16 * words)
+    pq = exact_buffer("positions", positions, n, 4)
+    out = _words(1, words) if out is None else out
+    po = output_buffer("out", out, 1, 8 * words)
+    call("msm_combine", curve.index, group, pp, pq, n, po)
     return out
 
 

@@ -17,6 +17,7 @@ from prover.device.cuda_copies import Copies
 from prover.device.cuda_fixed_base import FixedBases
 from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
 from prover.device.cuda_memory import Arena, CudaArray, owned
+from prover.device.cuda_msm import Multiplications
 from prover.device.cuda_ntt import Transforms
 from prover.device.cuda_ops import OPERATIONS
 from prover.device.cuda_residents import Residents
@@ -59,6 +60,7 @@ class CudaDevice:
         self.kernels = KernelLibrary(driver, cache)
         self.transforms = Transforms(self)
         self.fixed_bases = FixedBases(self)
+        self.multiplications = Multiplications(self)
         self._residents = Residents(self)
         self._prepared: set[int] = set()
         self.arena.on_shortage(self._residents.evict)
@@ -185,6 +187,7 @@ class CudaDevice:
         self._residents.clear()
         self.transforms.clear()
         self.fixed_bases.clear()
+        self.multiplications.clear()
         self.arena.trim()
         self.copies.close()
         self.kernels.close()

@@ -70,27 +70,30 @@ class KernelModule:
         return ("--std=c++17", f"--gpu-architecture={arch}", *self.definitions())
 
 
+_PER_GROUP = ("msm_chunks.cu", "msm_accumulate.cu", "msm_reduce.cu")
+_OF_SETUP = ("fixed_base.cu",)
 _PER_CURVE = ("ntt.cu", "vector.cu", "spmv.cu")
-_PER_GROUP = ("fixed_base.cu",)
-_PLAIN: tuple[str, ...] = ()
+_PLAIN = ("msm_sort.cu",)
 
 
 def all_modules() -> Iterator[KernelModule]:
     """Every module there is."""
-    for file in _PLAIN:
-        yield KernelModule(file)
-    for curve in CURVES:
-        yield from modules_of_proof(curve)
-        groups: tuple[GroupId, ...] = (1, 2)
-        for group in groups:
-            for file in _PER_GROUP:
-                yield KernelModule(file, curve, group)
+    groups: tuple[GroupId, ...] = (2, 1)
+    modules = [module for curve in CURVES for module in modules_of_proof(curve)]
+    modules += [KernelModule(file, curve, group) for file in _OF_SETUP for curve in CURVES for group in groups]
+    yield from dict.fromkeys(modules)
 
 
 def modules_of_proof(curve: Curve) -> Iterator[KernelModule]:
-    """What a proof on this curve needs."""
+    """What a proof on this curve needs, the modules that take longest to compile first."""
+    groups: tuple[GroupId, ...] = (2, 1)
+    for file in _PER_GROUP:
+        for group in groups:
+            yield KernelModule(file, curve, group)
     for file in _PER_CURVE:
         yield KernelModule(file, curve)
+    for file in _PLAIN:
+        yield KernelModule(file)
 
 
 @dataclass(frozen=True, slots=True)

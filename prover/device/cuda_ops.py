@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from prover.device.protocol import Array
     from prover.native import GroupId
 
-_SCALAR_BYTES = 32
-
 
 def _owned(stream: CudaStream, *arrays: Array) -> list[CudaArray]:
     return [owned(array, stream.device.name) for array in arrays]
@@ -28,11 +26,8 @@ def _ntt(stream: CudaStream, *, curve: Curve, data: Array, root: bytes, inverse:
 
 
 def _msm(stream: CudaStream, *, curve: Curve, group: GroupId, bases: Array, scalars: Array, out: Array) -> None:
-    from prover.device.cuda_msm import msm
-
     own_bases, own_scalars, own_out = _owned(stream, bases, scalars, out)
-    n = own_scalars.nbytes // _SCALAR_BYTES
-    point = msm(stream.device, curve, group, own_bases, own_scalars, n, stream)
+    point = stream.device.multiplications.run(curve, group, own_bases, own_scalars, stream)
     stream.device.write(own_out, point, stream)
 
 

@@ -65,6 +65,10 @@ int32_t czk_points_check_combined(int32_t curve, int32_t group, const void* poin
 /* out = sum scalars[i] * bases[i], affine. Any n, 0 included. */
 int32_t czk_msm(int32_t curve, int32_t group, const void* bases, const void* scalars, uint64_t n, int32_t threads,
                 const volatile int32_t* cancel, void* out);
+/* out = sum 2^positions[i] * points[i], affine. points: X, Y, ZZ, ZZZ with x = X/ZZ, y = Y/ZZZ, ZZ = 0 at infinity.
+ * positions must not fall and stay within 256: the windows of a multiplication, lowest first. */
+int32_t czk_msm_combine(int32_t curve, int32_t group, const void* points, const uint32_t* positions, uint64_t n,
+                        void* out);
 
 /* --- NTT (ntt.cpp), over Fr of the curve, Montgomery form, in place, natural order in and out --- */
 enum { CZK_NTT_FORWARD = 0, CZK_NTT_INVERSE = 1 };

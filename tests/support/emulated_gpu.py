@@ -23,6 +23,8 @@ import pytest
 
 from prover.device.cuda import CudaDevice, open_cuda
 from prover.device.cuda_driver import KernelFacts, Properties
+from prover.device.cuda_msm import Multiplications
+from prover.device.cuda_msm_plan import Costs
 from prover.device.cuda_probe import probe
 from prover.device.errors import DeviceLost
 from prover.device.kernel_cache import KernelCache
@@ -45,7 +47,7 @@ class GridCompiler:
         definitions = [option for option in options if option.startswith("-D")]
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / f"{name}.so"
-            command = [compiler, "-std=c++17", "-O0", "-fPIC", "-shared", f"-I{_GRID}", *definitions]
+            command = [compiler, "-std=c++17", "-O1", "-fPIC", "-shared", f"-I{_GRID}", *definitions]
             command += ["-x", "c++", "-", "-o", str(out)]
             subprocess.run(command, input=source.encode(), check=True, timeout=240)
             return Compiled(out.read_bytes(), "")
@@ -172,7 +174,7 @@ class EmulatedDriver:
         return handle
 
     def facts(self, function):
-        return KernelFacts(registers=0, local_bytes=0)
+        return KernelFacts(registers=255, local_bytes=0)
 
     def allow_shared(self, function, nbytes):
         assert nbytes <= self.properties.shared_bytes
@@ -208,9 +210,15 @@ def emulated_cache():
     return KernelCache(Path(folder.name))
 
 
+FEW_BUCKETS = Costs(addition=1, entry=0, bucket=2, window=0)
+"""On an emulated grid threads cost time even when they have little to do: narrower windows than on a GPU."""
+
+
 def emulated(memory_cap=None, **properties):
     """A CUDA device on an emulated GPU."""
-    return CudaDevice(EmulatedDriver(**properties), memory_cap=memory_cap, cache=emulated_cache())
+    device = CudaDevice(EmulatedDriver(**properties), memory_cap=memory_cap, cache=emulated_cache())
+    device.multiplications = Multiplications(device, FEW_BUCKETS)
+    return device
 
 
 @functools.cache

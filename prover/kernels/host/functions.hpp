@@ -27,6 +27,8 @@ using CzkCancel = const volatile int32_t*;
   X(msm, (int32_t curve, int32_t group, const void* bases, const void* scalars, uint64_t n, int32_t threads,           \
           CzkCancel cancel, void* out),                                                                                \
     (curve, group, bases, scalars, n, threads, cancel, out))                                                           \
+  X(msm_combine, (int32_t curve, int32_t group, const void* points, const uint32_t* positions, uint64_t n, void* out),   \
+    (curve, group, points, positions, n, out))                                                                         \
   X(ntt, (int32_t curve, void* data, uint32_t log_n, int32_t direction, const void* root, const void* shift,           \
           int32_t threads, CzkCancel cancel),                                                                          \
     (curve, data, log_n, direction, root, shift, threads, cancel))                                                     \

@@ -272,8 +272,37 @@ int32_t msm_of(const void* bases, const void* scalars, uint64_t n, int32_t threa
   return CZK_OK;
 }
 
+template <class G>
+int32_t combine(const void* points, const uint32_t* positions, uint64_t n, void* out) {
+  using F = typename G::F;
+  constexpr uint64_t kCoordinate = element_bytes<F>();
+  typename G::Accumulator sum = G::Accumulator::infinity();
+  for (uint64_t i = n; i-- > 0;) {
+    const char* p = at(points, i, 4 * kCoordinate);
+    sum.add(typename G::Accumulator{load_element<F>(p), load_element<F>(p + kCoordinate),
+                                    load_element<F>(p + 2 * kCoordinate), load_element<F>(p + 3 * kCoordinate)});
+    const uint32_t below = i > 0 ? positions[i - 1] : 0;
+    if (positions[i] < below || positions[i] > 256)
+      return fail(CZK_INVALID, "position %u of point %llu must be from %u to 256", positions[i],
+                  static_cast<unsigned long long>(i), below);
+    for (uint32_t k = below; k < positions[i]; k++) sum = sum.dbl();
+  }
+  store_point<F>(sum.to_affine(), out);
+  return CZK_OK;
+}
+
 }  // namespace
 CZK_END
+
+CZK_DEFINE(msm_combine)(int32_t curve, int32_t group, const void* points, const uint32_t* positions, uint64_t n,
+                        void* out) {
+  using namespace czk;
+  return guarded([&] {
+    return with_group(curve, group, [&](auto tag) {
+      return combine<typename decltype(tag)::type>(points, positions, n, out);
+    });
+  });
+}
 
 CZK_DEFINE(msm)(int32_t curve, int32_t group, const void* bases, const void* scalars, uint64_t n, int32_t threads,
                 CzkCancel cancel, void* out) {

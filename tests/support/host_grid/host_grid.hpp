@@ -2,7 +2,9 @@
 // another, the threads of a block as fibers that hand over at barriers and lane functions; whoever waits for a thread
 // that never comes is reported, not waited for.
 #pragma once
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,10 +14,67 @@
 #define CZK_KERNEL(threads) extern "C" void
 #define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" void
 #define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" void
-#define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" void
 #define CZK_UNROLL_SOME
 #define CZK_SHARED static
 #define CZK_DYNAMIC_SHARED(name) uint32_t* const name = czk::grid::emulated.dynamic.data()
+
+// Fibers: a stack each, and a way from one to another. ucontext's asks the system twice a switch, which takes most of the
+// time of a test, so it is left to processors for which nobody has written these few instructions.
+#if defined(__x86_64__)
+extern "C" void czk_switch_stack(void** here, void* there);
+asm(R"(
+.text
+.weak czk_switch_stack
+.type czk_switch_stack, @function
+czk_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+class Fiber {
+ public:
+  void begin(char* stack, size_t bytes, void (*body)()) {
+    uint64_t top = (uint64_t(stack) + bytes) & ~uint64_t(15);
+    uint64_t* words = reinterpret_cast<uint64_t*>(top);
+    words[-2] = uint64_t(body);  // what the switch returns to, as if words[-1] were its caller's address
+    at_ = words - 8;             // six registers below it
+    std::memset(at_, 0, 6 * sizeof(uint64_t));
+    words[-1] = 0;
+  }
+  void go(Fiber& there) { czk_switch_stack(&at_, there.at_); }
+
+ private:
+  void* at_ = nullptr;
+};
+#else
+class Fiber {
+ public:
+  void begin(char* stack, size_t bytes, void (*body)()) {
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack;
+    context_.uc_stack.ss_size = bytes;
+    context_.uc_link = nullptr;
+    makecontext(&context_, body, 0);
+  }
+  void go(Fiber& there) { swapcontext(&context_, &there.context_); }
+
+ private:
+  ucontext_t context_;
+};
+#endif
 
 CZK_BEGIN
 namespace grid {
@@ -35,7 +94,7 @@ struct Emulated {
   uint32_t block = 0, blocks = 0, threads = 0, thread = 0;
   std::vector<uint32_t> dynamic;
   std::vector<char> stacks;
-  ucontext_t scheduler, contexts[kMostThreads];
+  Fiber scheduler, fibers[kMostThreads];
   bool over[kMostThreads];
   Meeting all;
   Meeting warps[kMostThreads / 32];
@@ -47,7 +106,7 @@ inline Emulated emulated;
 
 inline void hand_over() {
   Emulated& e = emulated;
-  swapcontext(&e.contexts[e.thread], &e.scheduler);
+  e.fibers[e.thread].go(e.scheduler);
 }
 inline void settle(Meeting& m) {
   if (m.members > 0 && m.arrived == m.members) {
@@ -158,11 +217,7 @@ inline bool run_block() {
     e.warps[w].members = e.threads > 32 * w ? (e.threads - 32 * w < 32 ? e.threads - 32 * w : 32) : 0, e.warps[w].arrived = 0;
   for (uint32_t t = 0; t < e.threads; t++) {
     e.over[t] = false;
-    getcontext(&e.contexts[t]);
-    e.contexts[t].uc_stack.ss_sp = e.stacks.data() + t * kStackBytes;
-    e.contexts[t].uc_stack.ss_size = kStackBytes;
-    e.contexts[t].uc_link = nullptr;
-    makecontext(&e.contexts[t], body, 0);
+    e.fibers[t].begin(e.stacks.data() + t * kStackBytes, kStackBytes, body);
   }
   for (uint32_t left = e.threads; left > 0;) {
     const uint64_t before = e.progress;
@@ -170,7 +225,7 @@ inline bool run_block() {
     for (uint32_t t = 0; t < e.threads; t++) {
       if (e.over[t]) continue;
       e.thread = t;
-      swapcontext(&e.scheduler, &e.contexts[t]);
+      e.scheduler.go(e.fibers[t]);
       left += !e.over[t];
     }
     if (left > 0 && e.progress == before) return false;
