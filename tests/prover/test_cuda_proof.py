@@ -14,6 +14,7 @@ from prover.curves import BLS12_381, BN254, CURVES
 from prover.device import open_device
 from prover.device.cuda import CudaDevice
 from prover.device.cuda_probe import probe
+from prover.device.errors import OutOfMemory
 from prover.device.host import HostDevice, cores
 from prover.field import unpack
 from prover.formats.proof_bytes import encode_proof
@@ -22,6 +23,7 @@ from prover.groth16.prove import Assignment, Blinding, SlotProof, finish, start
 from prover.groth16.setup import ConstraintSystem, setup
 from prover.groth16.verify import Verifier
 from prover.groth16.witness import assign
+from prover.msm import MsmPlan
 
 BLINDING = Blinding(0x1234567890ABCDEF << 100, 0xFEDCBA0987654321 << 120)
 
@@ -79,6 +81,40 @@ def test_a_slot_of_partitions_and_its_memory(kind):
         assert slot.gpu_active_s > 0
         stays.append(device.memory().used)
     assert stays[0] == stays[1] == stays[2] > 0
+
+
+def test_a_query_that_has_no_room_is_streamed_alone(monkeypatch):
+    """What was refused holds no memory when its parts begin to come, and the proof stays the same."""
+    device, host = emulated(multiprocessors=1), HostDevice(1)
+    circuit, values, key = case(BN254, 20)
+    assignment = assign(key, files.witness(circuit, values), host)
+    expected = prove(key, assignment, host)
+    refused, streamed, parts, resident = key.b_g2, [], MsmPlan.parts, CudaDevice.resident
+
+    def resident_but_one(self, query, stream):
+        if query is refused:
+            attempt = self.empty(1 << 15, 4, stream)
+            raise OutOfMemory(attempt.nbytes, 0, self.name)
+        return resident(self, query, stream)
+
+    def small_parts(self, free):
+        streamed.append((self.group, device.memory().used))
+        for start, stop in parts(self, free):
+            yield from ((at, min(at + 7, stop)) for at in range(start, stop, 7))
+
+    monkeypatch.setattr(CudaDevice, "resident", resident_but_one)
+    monkeypatch.setattr(MsmPlan, "parts", small_parts)
+    slot = SlotProof(key, [assignment], device, blindings=[BLINDING])
+    slot.setup()
+    slot.h2d()
+    slot.ntt()
+    before = device.memory().used
+    slot.msm()
+    assert [encode_proof(finish(pending)) for pending in slot.d2h()] == [expected]
+    slot.release()
+    [(group, used)] = streamed
+    assert group == 2
+    assert used < before + (1 << 20), "the array that was refused is still held"
 
 
 @pytest.mark.gpu
