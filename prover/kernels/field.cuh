@@ -132,7 +132,9 @@ struct Field {
   // product of two such sums costs what Karatsuba's three products do, so Fp2 keeps to the latter.
   static constexpr bool kFusesProducts = false;
   static CZK_FN Field product_sum(const Field& a, const Field& b, const Field& c, const Field& d) {
-    if constexpr (kForm == MulForm::kInline)
+    if constexpr (kBits > 32 * N - 2)
+      return a * b + c * d;  // three moduli do not fit
+    else if constexpr (kForm == MulForm::kInline)
       return two_products(a, b, c, d);
     else
       return two_products_call(a, b, c, d);

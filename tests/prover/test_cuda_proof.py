@@ -99,8 +99,8 @@ def test_a_query_that_has_no_room_is_streamed_alone(monkeypatch):
 
     def small_parts(self, free):
         streamed.append((self.group, device.memory().used))
-        for start, stop in parts(self, free):
-            yield from ((at, min(at + 7, stop)) for at in range(start, stop, 7))
+        for first, last in parts(self, free):
+            yield from ((at, min(at + 7, last)) for at in range(first, last, 7))
 
     monkeypatch.setattr(CudaDevice, "resident", resident_but_one)
     monkeypatch.setattr(MsmPlan, "parts", small_parts)
