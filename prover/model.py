@@ -218,6 +218,8 @@ class DeviceView:
     lock_holder: str | None = None
     memory_used: int | None = None
     memory_total: int | None = None
+    uuid: str = ""
+    """A GPU's UUID as the driver writes it: the one name that CUDA and NVML share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +236,17 @@ class DeviceSample:
     lock: float | None = None
     occupancy: float | None = None
     integer_pipe: float | None = None
+    fp64_pipe: float | None = None
     dram: float | None = None
+    pcie_rx: float | None = None
+    """Bytes a second to the device; ``pcie_tx`` from it."""
+    pcie_tx: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
+    sm_clock_mhz: float | None = None
     cpu: float | None = None
     """CPU use of all cores, 0..100 (host)."""
 

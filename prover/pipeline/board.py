@@ -54,6 +54,7 @@ class DeviceRecord:
             board.clock(),
             workers=0,
             workers_busy=0,
+            uuid=getattr(device, "uuid", ""),  # a host has none
         )
 
     def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:
