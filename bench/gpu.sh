@@ -31,7 +31,7 @@ check() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv | tee "$out/gpu.csv"
-step tests "$python" -m pytest -q -m gpu tests/prover
+step tests "$python" -m pytest -q -m gpu -p no:cacheprovider tests/prover/test_cuda_*.py
 step proofs "$python" bench/gpu_proof.py --out "$out"
 step kernels "$python" bench/gpu_kernels.py --out "$out"
 check memcheck

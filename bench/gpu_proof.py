@@ -2,7 +2,8 @@
 
     python bench/gpu_proof.py [--device cuda] [--out FOLDER] [--sizes 16,18,20] [--curve bls12-381] [--partitions 5]
 
-Prints a table, and writes one JSON line for each size to FOLDER/proofs.jsonl. Wall time of the phases of one worker,
+Prints a table, writes one JSON line for each size to FOLDER/proofs.jsonl, and the last proof with its key for another
+verifier to FOLDER/proofs. Wall time of the phases of one worker,
 one partition after the other; ``gpu_active`` is the time that kernels ran, by device events. The first partition is
 told apart: it brings the key onto the device.
 """
@@ -24,6 +25,8 @@ from prover.device.cuda import CudaDevice
 from prover.device.host import cores
 from prover.device.protocol import Device
 from prover.field import unpack
+from prover.formats.proof import Proof
+from prover.formats.proof_json import write_proof, write_public, write_verification_key
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import Assignment, Pending, SlotProof, finish
 from prover.groth16.setup import ConstraintSystem, setup
@@ -47,8 +50,16 @@ def partition(key: ProvingKey, assignment: Assignment, device: Device) -> tuple[
     return delivered[0], seconds
 
 
-def measure(device: Device, on: Curve, log_n: int, partitions: int) -> dict[str, object]:
-    """All figures of one size."""
+def keep(folder: Path, key: ProvingKey, public: list[int], proof: Proof) -> None:
+    """Files for another implementation's verifier."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_verification_key(folder / "verification_key.json", key.verifying)
+    write_public(folder / "public.json", public)
+    write_proof(folder / "proof.json", proof)
+
+
+def measure(device: Device, on: Curve, log_n: int, partitions: int, out: Path) -> dict[str, object]:
+    """All figures of one size; the last proof goes to ``out``."""
     began = time.monotonic()
     definition = builtin(f"poseidon-merkle-{log_n}", on)
     circuit = definition.build()
@@ -63,6 +74,7 @@ def measure(device: Device, on: Curve, log_n: int, partitions: int) -> dict[str,
     public = unpack(made.witness[1 : circuit.n_public + 1], on.fr, "canonical")
     if not all(verifier.verify(public, finish(pending)) for pending, _ in runs):
         raise SystemExit(f"a proof at 2^{log_n} does not verify")
+    keep(out / f"{definition.name}-{on.name}", key, public, finish(runs[-1][0]))
     return {
         "schema": "cuzk-top/bench-proof/1",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -99,7 +111,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     with (args.out / "proofs.jsonl").open("a", encoding="utf-8") as out:
         for size in args.sizes.split(","):
-            line = measure(device, on, int(size), args.partitions)
+            line = measure(device, on, int(size), args.partitions, args.out / "proofs")
             out.write(json.dumps(line) + "\n")
             median, first = line["median_s"], line["first_s"]
             assert isinstance(median, dict) and isinstance(first, dict)
