@@ -1,22 +1,23 @@
 """Multi-scalar multiplication as a plan: the sum of scalars[i] * bases[i], built for a group, a size and a capability.
 
 The device picks its own window and bucket method; the plan predicts the work so that a span can be compared with it.
+Multiplications that share their scalars are begun together (``begin_shared``), so that a device can sort these once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prover import buffers, native
 from prover.curves import Curve
-from prover.device.values import Capability, Step
+from prover.device.values import Capability, MsmTerms, Step
 from prover.lean_dataclass import dataclass
 from prover.native import GroupId, point_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prover.device.protocol import Array, Device, HostArray, Stream
+    from prover.device.protocol import Array, Device, HostArray, PendingPoint, Stream
 
 _MIXED_ADDITION = 10
 """Field multiplications and squarings of an XYZZ mixed addition (8M + 2S)."""
@@ -64,25 +65,50 @@ class MsmPlan:
         """Write the sum into ``out``, one affine point."""
         device.run(self.step(bases, scalars, out), stream)
 
-    def run_streamed(self, device: Device, bases: HostArray, scalars: Array, out: Array, stream: Stream) -> None:
-        """The same with bases in host memory that the device has no room for: part after part.
+    def sum_streamed(self, device: Device, bases: HostArray, scalars: Array, stream: Stream, copies: Stream) -> bytes:
+        """The sum with bases in host memory that the device has no room for: part after part, each brought by the
+        stream ``copies`` while the one before is multiplied.
 
         Raises:
             OutOfMemory: if not even a small part has room.
         """
         total = bytearray(8 * self.words)
+        under_way: PendingPoint | None = None
         for start, stop in self.parts(device.memory().free):
-            part = MsmPlan.build(self.curve, self.group, stop - start, device.capability)
-            there = device.upload(buffers.rows(bases, start, stop, self.words), stream)
-            part.run(device, there, device.rows(scalars, start, stop, _SCALAR_WORDS), out, stream)
-            native.group_op(self.curve, self.group, native.GroupOp.ADD, total, device.download(out, stream), total)
-        device.write(out, total, stream)
+            there = device.upload(buffers.rows(bases, start, stop, self.words), copies)
+            stream.wait(copies.record())
+            if under_way is not None:
+                self._add(total, under_way)
+            own = device.rows(scalars, start, stop, _SCALAR_WORDS)
+            (under_way,) = begin_shared(device, self.curve, [MsmTerms(self.group, there)], own, stream)
+            del there
+        if under_way is not None:
+            self._add(total, under_way)
+        return bytes(total)
+
+    def _add(self, total: bytearray, part: PendingPoint) -> None:
+        native.group_op(self.curve, self.group, native.GroupOp.ADD, total, part.finish(), total)
 
     def parts(self, free: int) -> Iterator[tuple[int, int]]:
-        """Ranges of terms, each with its bases in an eighth of ``free`` bytes: the rest is the multiplication's."""
+        """Ranges of terms, each with its bases in an eighth of ``free`` bytes: the rest is the next one's, and the
+        multiplication's.
+        """
         most = max(_SMALLEST_PART, free // 8 // (8 * self.words))
         for start in range(0, self.n, most):
             yield start, min(self.n, start + most)
 
 
-__all__ = ["MsmPlan"]
+def begin_shared(
+    device: Device, curve: Curve, operands: Sequence[MsmTerms], scalars: Array, stream: Stream
+) -> Sequence[PendingPoint]:
+    """Begin the multiplication of each operand by the same canonical scalars; one pending sum each, in order.
+
+    Raises:
+        OutOfMemory: if the device has no room for the work.
+    """
+    arguments = {"curve": curve, "operands": operands, "scalars": scalars}
+    begun: Sequence[PendingPoint] = device.run(Step("msm_many", arguments), stream)
+    return begun
+
+
+__all__ = ["MsmPlan", "begin_shared"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
+from prover.device.cuda_clock import DeviceClock
 from prover.device.cuda_copies import Copies
 from prover.device.cuda_fixed_base import FixedBases
 from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
@@ -55,6 +56,7 @@ class CudaDevice:
             l2_bytes=properties.l2_bytes,
         )
         self.handles = HandlePool(driver)
+        self.clock = DeviceClock(self.handles)
         self.arena = Arena(self.handles, self.name, memory_cap)
         self.copies = Copies(self.handles)
         self.kernels = KernelLibrary(driver, cache)
@@ -191,6 +193,7 @@ class CudaDevice:
         self.arena.trim()
         self.copies.close()
         self.kernels.close()
+        self.clock.close()
         self.handles.close()
 
     def _mine(self, stream: Stream) -> CudaStream:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prover.curves import Curve
 from prover.device import cuda_vector
 from prover.device.cuda_memory import CudaArray, owned
+from prover.device.cuda_msm import Operand
 
 if TYPE_CHECKING:
     from prover.device.cuda_stream import CudaStream
-    from prover.device.protocol import Array
+    from prover.device.protocol import Array, PendingPoint
+    from prover.device.values import MsmTerms
     from prover.native import GroupId
 
 
@@ -29,6 +31,16 @@ def _msm(stream: CudaStream, *, curve: Curve, group: GroupId, bases: Array, scal
     own_bases, own_scalars, own_out = _owned(stream, bases, scalars, out)
     point = stream.device.multiplications.run(curve, group, own_bases, own_scalars, stream)
     stream.device.write(own_out, point, stream)
+
+
+def _msm_many(
+    stream: CudaStream, *, curve: Curve, operands: Sequence[MsmTerms], scalars: Array
+) -> Sequence[PendingPoint]:
+    name = stream.device.name
+    own = [Operand(terms.group, owned(terms.bases, name), terms.absent) for terms in operands]
+    for operand in own:
+        operand.bases.used_by(stream)  # it may have come there in another
+    return stream.device.multiplications.start(curve, own, owned(scalars, name), stream)
 
 
 def _spmv(
@@ -60,7 +72,14 @@ def _fixed_base(stream: CudaStream, *, curve: Curve, group: GroupId, base: bytes
 
 
 OPERATIONS: Mapping[str, Any] = MappingProxyType(
-    {"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub, "fixed_base": _fixed_base}
+    {
+        "ntt": _ntt,
+        "msm": _msm,
+        "msm_many": _msm_many,
+        "spmv": _spmv,
+        "mul_sub": _mul_sub,
+        "fixed_base": _fixed_base,
+    }
 )
 """Operation name -> callable: the stream, then the arguments of the step."""
 

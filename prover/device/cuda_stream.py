@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from prover.device.errors import WrongDevice
 if TYPE_CHECKING:
     from prover.cancel import CancelToken
     from prover.device.cuda import CudaDevice
+    from prover.device.cuda_clock import Anchor
     from prover.device.cuda_driver import Driver
     from prover.device.protocol import DeviceEvent
 
@@ -86,7 +86,7 @@ class CudaStream:
     """An ordered queue of work on the GPU, used by one thread at a time.
 
     Kernels that follow each other without a copy or a wait in between make one span, from the first launch's event to
-    the event after the last: ``active_s`` is the sum of the spans, ``spans`` lays them on the host's monotonic clock.
+    the event after the last: ``active_s`` is the sum of the spans, ``take_spans`` lays them on the host's clock.
     """
 
     def __init__(self, device: CudaDevice, name: str, cancel: CancelToken | None = None) -> None:
@@ -100,11 +100,11 @@ class CudaStream:
         """Operations given to it."""
         self.completed = 0
         """Of these, known to be done: all that were given before the last synchronisation."""
-        self._open: CudaEvent | None = None
-        self._closed: list[tuple[CudaEvent, CudaEvent]] = []
+        self._open: tuple[Anchor, CudaEvent] | None = None
+        self._closed: list[tuple[Anchor, CudaEvent, CudaEvent]] = []
         self._held: deque[object] = deque()
+        self._spans: deque[tuple[float, float]] = deque(maxlen=4096)
         self.active_s = 0.0
-        self.spans: deque[tuple[float, float]] = deque(maxlen=4096)
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -141,29 +141,32 @@ class CudaStream:
         """
         self.end_kernels()
         upto = self.submitted
-        end = CudaEvent(self._pool, self.handle) if self._closed else None
         self.driver.synchronize_stream(self.handle)
-        now = time.monotonic()
         self.completed = upto
         self._held.clear()
-        for first, last in self._closed:
+        for anchor, first, last in self._closed:
             seconds = first.elapsed_s(last)
+            began = anchor.time_of(first)
             self.active_s += seconds
-            if end is not None:
-                ended = now - last.elapsed_s(end)
-                self.spans.append((ended - seconds, ended))
+            self._spans.append((began, began + seconds))
         self._closed.clear()
+
+    def take_spans(self) -> list[tuple[float, float]]:
+        """When kernels ran, on the monotonic clock: what was synchronised since the last call."""
+        taken = list(self._spans)
+        self._spans.clear()
+        return taken
 
     def begin_kernels(self) -> None:
         """Called before a launch."""
         self.submitted += 1
         if self._open is None:
-            self._open = CudaEvent(self._pool, self.handle)
+            self._open = self.device.clock.anchor(), CudaEvent(self._pool, self.handle)
 
     def end_kernels(self) -> None:
         """Called before anything that is no kernel."""
         if self._open is not None:
-            self._closed.append((self._open, CudaEvent(self._pool, self.handle)))
+            self._closed.append((*self._open, CudaEvent(self._pool, self.handle)))
             self._open = None
 
     def hold(self, thing: object) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from prover import buffers, native
 from prover.cancel import CancelToken
 from prover.curves import Curve
 from prover.device.errors import OutOfMemory, UnknownOperation, WrongDevice
-from prover.device.values import Capability, Step, Usage
+from prover.device.values import Capability, MsmTerms, Step, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from prover.device.protocol import Array, DeviceEvent, HostArray, Progress, Stream
+    from prover.device.protocol import Array, DeviceEvent, HostArray, PendingPoint, Progress, Stream
+
+_SCALAR_WORDS = 4
 
 
 def cores() -> int:
@@ -65,6 +67,10 @@ class HostStream:
         """None: the host's clock tells work and waiting not apart."""
         return None
 
+    def take_spans(self) -> None:
+        """None, as ``active_s``."""
+        return
+
     def record(self) -> HostEvent:
         """Now."""
         return HostEvent()
@@ -74,6 +80,18 @@ class HostStream:
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
+
+
+class _Point:
+    """A sum that was there at once."""
+
+    __slots__ = ("_point",)
+
+    def __init__(self, point: HostArray) -> None:
+        self._point = point
+
+    def finish(self) -> HostArray:
+        return self._point
 
 
 class _Account:
@@ -223,6 +241,15 @@ def _msm(stream: HostStream, *, curve: Curve, group: native.GroupId, bases: Arra
     native.msm(curve, group, bases, scalars, out, stream.threads, stream.cancel)
 
 
+def _msm_many(stream: HostStream, *, curve: Curve, operands: Sequence[MsmTerms], scalars: Array) -> list[PendingPoint]:
+    points: list[PendingPoint] = []
+    count = buffers.row_count(scalars, _SCALAR_WORDS)
+    for terms in operands:
+        own = buffers.rows(scalars, terms.absent, count, _SCALAR_WORDS)
+        points.append(_Point(native.msm(curve, terms.group, terms.bases, own, None, stream.threads, stream.cancel)))
+    return points
+
+
 def _spmv(
     stream: HostStream,
     *,
@@ -250,7 +277,14 @@ def _fixed_base(
 
 
 _OPS: Mapping[str, Any] = MappingProxyType(
-    {"ntt": _ntt, "msm": _msm, "spmv": _spmv, "mul_sub": _mul_sub, "fixed_base": _fixed_base}
+    {
+        "ntt": _ntt,
+        "msm": _msm,
+        "msm_many": _msm_many,
+        "spmv": _spmv,
+        "mul_sub": _mul_sub,
+        "fixed_base": _fixed_base,
+    }
 )
 
 __all__ = ["HostDevice", "HostEvent", "HostStream", "cores"]

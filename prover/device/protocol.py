@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from prover.buffers import BufferLike
-from prover.device.values import Capability, Step, Usage
+from prover.device.values import Capability, MsmTerms, Step, Usage
 
 if TYPE_CHECKING:
     from prover.cancel import CancelToken
@@ -49,9 +49,21 @@ class Stream(Protocol):
     def active_s(self) -> float | None:
         """Seconds that kernels ran in it, up to its last ``synchronize``; None where there is no clock of that kind."""
 
+    def take_spans(self) -> list[tuple[float, float]] | None:
+        """When kernels ran in it, on the monotonic clock: what was synchronised since the last call, each span once.
+        None where there is no clock of that kind.
+        """
+
     def record(self) -> DeviceEvent: ...
     def wait(self, event: DeviceEvent) -> None: ...
     def synchronize(self) -> None: ...
+
+
+class PendingPoint(Protocol):
+    """A multiplication that was begun (``msm_many``). Its stream belongs to the caller until ``finish`` returned."""
+
+    def finish(self) -> HostArray:
+        """Wait for it; the sum as an affine Montgomery point."""
 
 
 class Device(Protocol):
@@ -96,4 +108,15 @@ class Device(Protocol):
     def close(self) -> None: ...
 
 
-__all__ = ["Array", "Capability", "Device", "DeviceEvent", "HostArray", "Step", "Stream", "Usage"]
+__all__ = [
+    "Array",
+    "Capability",
+    "Device",
+    "DeviceEvent",
+    "HostArray",
+    "MsmTerms",
+    "PendingPoint",
+    "Step",
+    "Stream",
+    "Usage",
+]

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from prover.native import GroupId
+
 
 @dataclass(frozen=True, slots=True)
 class Capability:
@@ -48,4 +50,15 @@ class Step:
     bytes: int = 0
 
 
-__all__ = ["Capability", "Step", "Usage"]
+@dataclass(frozen=True, slots=True)
+class MsmTerms:
+    """Bases of one of several multiplications that share their scalars."""
+
+    group: GroupId
+    bases: Any
+    """Affine Montgomery points on the device."""
+    absent: int = 0
+    """So many scalars at the beginning have no base here; base 0 belongs to the scalar after them."""
+
+
+__all__ = ["Capability", "MsmTerms", "Step", "Usage"]

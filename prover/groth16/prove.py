@@ -1,9 +1,9 @@
 """Proving: the work on a device (``start``), and the assembly of the proof from its sums (``finish``).
 
 A slot of one or several partitions goes through five steps that an engine calls and times: setup, h2d, ntt, msm, d2h.
-``start`` is the same for one proof. The quotient follows snarkjs: a*b - c vanishes on the domain, so its values on the
-odd coset determine it, and the key's H query holds the matching basis: six transforms, no division by the vanishing
-polynomial.
+``start`` is the same for one proof. A step waits for the device once, at its end. The quotient follows snarkjs:
+a*b - c vanishes on the domain, so its values on the odd coset determine it, and the key's H query holds the matching
+basis: six transforms, no division by the vanishing polynomial.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from prover.buffers import BufferLike
 from prover.cancel import CancelToken
 from prover.curves import Curve
 from prover.device.errors import OutOfMemory
-from prover.device.values import Capability
+from prover.device.values import Capability, MsmTerms
 from prover.errors import InputError
 from prover.formats.points import g1_bytes, g1_from_bytes, g2_bytes, g2_from_bytes
 from prover.formats.proof import Proof
 from prover.groth16.keys import ProvingKey
 from prover.groth16.quotient import QuotientPlan
 from prover.lean_dataclass import dataclass
-from prover.msm import MsmPlan
+from prover.msm import MsmPlan, begin_shared
 from prover.native import GroupId
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from prover.device.protocol import Array, Device, Stream
+    from prover.device.protocol import Array, Device, PendingPoint, Stream
 
 FR_WORDS = 4
+OF_WITNESS = ("a", "b_g1", "b_g2", "l")
+"""The queries whose scalars are the witness: all of it, or (``l``) its private part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,9 @@ class _Partition:
         self.blinding = blinding
         self.vectors = [device.empty(n, FR_WORDS, stream) for _ in range(3)]
         self.c_given = False
-        self.scalars: dict[str, Array] = {}
-        self.sums = {name: device.empty(1, msm.words, stream) for name, msm in plan.queries.items()}
+        self.witness: Array | None = None
+        self.quotient: Array | None = None
+        self.begun: dict[str, PendingPoint] = {}
 
 
 class SlotProof:
@@ -185,9 +188,7 @@ class SlotProof:
             given = (assignment.a, assignment.b, b"" if assignment.c is None else assignment.c)
             for array, host in zip(partition.vectors, given, strict=True):
                 self._device.write(array, host, stream)
-            witness = self._device.upload(assignment.witness, stream)
-            private = self._device.rows(witness, key.n_public + 1, key.n_wires, FR_WORDS)
-            partition.scalars = {"a": witness, "b_g1": witness, "b_g2": witness, "l": private}
+            partition.witness = self._device.upload(assignment.witness, stream)
         self._assignments = []
         stream.synchronize()
 
@@ -197,26 +198,28 @@ class SlotProof:
         for partition in self._partitions:
             a, b, c = partition.vectors
             self._plan.quotient.run(self._device, a, b, c, partition.c_given, stream)
-            partition.scalars["h"] = a
+            partition.quotient = a
             partition.vectors = []
         stream.synchronize()
 
     def msm(self) -> None:
-        """The five sums of each partition."""
+        """The five sums of each partition; what is left of them is ``d2h``'s."""
         stream = self._ready()
         for partition in self._partitions:
-            for name in self._plan.queries:
-                self._multiply(name, partition.scalars.pop(name), partition.sums[name], stream)
+            assert partition.quotient is not None and partition.witness is not None
+            partition.begun = self._begin(("h",), partition.quotient, stream)
+            partition.quotient = None
+            partition.begun |= self._begin(OF_WITNESS, partition.witness, stream)
+            partition.witness = None
         stream.synchronize()
 
     def d2h(self) -> list[Pending]:
         """Fetch the sums; one pending proof for each partition."""
-        stream = self._ready()
+        self._ready()
         pending = []
         for partition in self._partitions:
-            fetched = {name: self._device.download(array, stream) for name, array in partition.sums.items()}
-            stream.synchronize()
-            sums = Sums(**{name: bytes(memoryview(array).cast("B")) for name, array in fetched.items()})
+            points = {name: memoryview(begun.finish()).cast("B") for name, begun in partition.begun.items()}
+            sums = Sums(**{name: bytes(point) for name, point in points.items()})
             pending.append(Pending(self._key, sums, partition.blinding))
         return pending
 
@@ -228,24 +231,57 @@ class SlotProof:
             self._active_s = self._stream.active_s
         self._stream = None
 
+    def kernel_spans(self) -> list[tuple[float, float]] | None:
+        """When kernels ran for this slot since the last call, on the monotonic clock; None on the host."""
+        return None if self._stream is None else self._stream.take_spans()
+
     @property
     def gpu_active_s(self) -> float | None:
         """Seconds that kernels ran for this slot, by the device's events; None on the host, which has none."""
         return self._active_s if self._stream is None else self._stream.active_s
 
-    def _multiply(self, name: str, scalars: Array, out: Array, stream: Stream) -> None:
-        """One query's sum; its bases stay on the device if they have room there."""
-        plan, host = self._plan.queries[name], getattr(self._key, name)
+    def _begin(self, names: Sequence[str], scalars: Array, stream: Stream) -> dict[str, PendingPoint]:
+        """Begin the sums of queries that share their scalars; what bases have no room on the device are streamed."""
+        begun = self._begin_resident(names, scalars, stream)
+        # Not while an error is handled: its traceback would hold the arrays that have to make room.
+        left = [name for name in names if name not in begun]
+        copies = self._device.stream("copies", self._threads, self._cancel) if left else stream
+        for name in left:
+            plan, first = self._plan.queries[name], self._absent(name)
+            own = self._device.rows(scalars, first, first + plan.n, FR_WORDS)
+            begun[name] = _Fetched(plan.sum_streamed(self._device, getattr(self._key, name), own, stream, copies))
+        return begun
+
+    def _begin_resident(self, names: Sequence[str], scalars: Array, stream: Stream) -> dict[str, PendingPoint]:
+        """Begin those whose bases are on the device or have room there; none if the work itself has no room."""
+        operands: dict[str, MsmTerms] = {}
+        for name in names:
+            with suppress(OutOfMemory):
+                bases = self._device.resident(getattr(self._key, name), stream)
+                operands[name] = MsmTerms(self._plan.queries[name].group, bases, self._absent(name))
         with suppress(OutOfMemory):
-            plan.run(self._device, self._device.resident(host, stream), scalars, out, stream)
-            return
-        # Not while the error is handled: its traceback would hold the array that has to make room.
-        plan.run_streamed(self._device, host, scalars, out, stream)
+            begun = begin_shared(self._device, self._key.curve, list(operands.values()), scalars, stream)
+            return dict(zip(operands, begun, strict=True))
+        return {}
+
+    def _absent(self, name: str) -> int:
+        """Wires at the beginning that have no base in a query."""
+        return self._key.n_public + 1 if name == "l" else 0
 
     def _ready(self) -> Stream:
         if self._stream is None:
             raise RuntimeError("the slot is not set up, or was released")
         return self._stream
+
+
+class _Fetched:
+    """A sum that is there."""
+
+    def __init__(self, point: bytes) -> None:
+        self._point = point
+
+    def finish(self) -> bytes:
+        return self._point
 
 
 def check_assignment(key: ProvingKey, assignment: Assignment) -> None:

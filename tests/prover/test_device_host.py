@@ -120,7 +120,7 @@ def test_operations_by_name(device):
     arguments = {"curve": BN254, "a": a, "b": b, "c": c, "out": out, "canonical_out": True}
     device.run(Step("mul_sub", arguments), stream)
     assert unpack(out, BN254.fr, "canonical") == [20, 53]
-    assert set(device.ops) == {"ntt", "msm", "spmv", "mul_sub", "fixed_base"}
+    assert set(device.ops) == {"ntt", "msm", "msm_many", "spmv", "mul_sub", "fixed_base"}
     with pytest.raises(UnknownOperation, match="no such operation: fold on host"):
         device.run(Step("fold", {}), stream)
     with pytest.raises(WrongDevice):
