@@ -341,7 +341,7 @@ def gpm_interval(recorder: Recorder, gpu: Gpu, first: int, second: int) -> None:
     told: Any = outcome
     if "answer" in outcome:
         told = {
-            str(metric): [int(get.metrics[place].nvmlReturn), round(float(get.metrics[place].value), 4)]
+            str(metric): [int(get.metrics[place].nvmlReturn), plain(round(get.metrics[place].value, 4), {})]
             for place, metric in enumerate(GPM_METRICS)
         }
     with recorder.lock:
