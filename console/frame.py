@@ -41,6 +41,7 @@ class DeviceFrame:
     gaps_in_window: int = 0
     clusters: tuple[GapCluster, ...] = ()
     clusters_over_s: float = 600.0
+    """What the clusters look back: the window, or since the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -450,7 +450,7 @@ class Timeline:
             ci95_s=ci95(between),
             steady_seconds_per_proof=(picks[-1] - picks[0]) / (len(picks) - 1) if len(picks) > 1 else None,
             proofs_per_minute=60 / per_proof if per_proof else None,
-            ceiling_proofs_per_minute=60 * proofs / busy if busy else None,
+            ceiling_proofs_per_minute=60 * proofs / busy if proofs and busy else None,
             devices=devices,
         )
 

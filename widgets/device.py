@@ -18,7 +18,7 @@ from widgets.pens import STATE_OF_CAUSE, state_role
 from widgets.timegrid import LaneCell, LaneSegment, Marker, Settled, TimeGrid
 
 _LEFT = 6
-_RIGHT = 8
+_RIGHT = 11
 _WIDE = 100
 _QUIET = state_role(DeviceState.IDLE)
 """Too dark a colour for a letter on the background."""
@@ -35,7 +35,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class GapFigure:
-    """A cluster of gaps: its cause and its size in words (``38 × 1.2 s (1.0–1.5)``)."""
+    """A cluster of gaps: its cause and its size in words (``38 × 1.2 s (1.0–1.5 s)``)."""
 
     cause: Cause
     text: str
@@ -130,11 +130,12 @@ class DevicePanel(Canvas[DeviceData]):
         lane = self._gutter("lane", self.glyphs.axis_edge)
         for (role, ground), run in groupby(cells, key=lambda cell: (cell.role, cell.ground)):
             lane.add("".join(cell.sign for cell in run), role, ground)
-        yield lane.add(f" {count:>4} ", "value" if count else "faint")
+        named = f"{count if count < 10_000 else f'{count // 1000}k'} gap{'' if count == 1 else 's'}"
+        yield lane.add(f" {named:>9} ", "value" if count else "faint")
         letters = self._gutter("gap", self.glyphs.axis_edge)
         for ground, run in groupby(cells, key=lambda cell: cell.ground):
             letters.add("".join(cell.letter for cell in run), "label" if ground == _QUIET else ground)
-        yield letters.add(f" {'gaps':>4} ", "label")
+        yield letters
 
     def _lane_cell(self, cell: LaneCell) -> _LaneSign:
         share, gap = cell.share, cell.gap
@@ -159,19 +160,23 @@ class DevicePanel(Canvas[DeviceData]):
         def free(at: int, length: int) -> bool:
             return at >= 0 and at + length <= grid.columns and all(role == "rule" for role in roles[at : at + length])
 
-        put(1, f" {ago(grid.window)} ", "label")
-        put(grid.columns - 5, " now ", "label")
-        for marker in sorted(self.data.markers, key=lambda m: -m.at):
-            column = grid.column(marker.at)
-            if column is None:
-                continue
+        newest_first = sorted(self.data.markers, key=lambda m: -m.at)
+        placed = [(marker, at) for marker in newest_first if (at := grid.column(marker.at)) is not None]
+        for _, at in placed:
+            put(at, glyphs.marker, "marker")  # a sign is never covered by a label
+        for at, text in ((1, f" {ago(grid.window)} "), (grid.columns - 5, " now ")):
+            if free(at, len(text)):
+                put(at, text, "label")
+        named: set[int] = set()
+        for marker, at in placed:
+            if at in named:
+                continue  # the newest of several in one cell names it
+            named.add(at)
             text = self.text(marker.text)
-            if free(column, len(text) + 3):
-                put(column, f"{glyphs.marker} {text} ", "marker")
-            elif free(column - len(text) - 2, len(text) + 3):
-                put(column - len(text) - 2, f" {text} {glyphs.marker}", "marker")
-            elif roles[column] == "rule":
-                put(column, glyphs.marker, "marker")
+            if free(at + 1, len(text) + 3):
+                put(at + 1, f" {text} ", "marker")
+            elif free(at - len(text) - 3, len(text) + 3):
+                put(at - len(text) - 2, f" {text} ", "marker")
         line = self.line().add(" " * (_LEFT - 1)).add(glyphs.axis_start, "rule")
         start = 0
         for column in range(1, grid.columns + 1):

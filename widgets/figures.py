@@ -76,6 +76,11 @@ def used_of(used: float | None, total: float | None) -> str:
     return f"{used / factor:.{decimals}f} of {number} {unit}"
 
 
+def span(value: float) -> str:
+    """A stretch of time on an axis: ``60 s``, ``5 min``."""
+    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
 def ago(value: float) -> str:
     """The label of a point on a time axis: ``60 s ago``, ``5 min ago``."""
-    return f"{value:.0f} s ago" if value < 120 else f"{value / 60:.0f} min ago"
+    return f"{span(value)} ago"

@@ -86,7 +86,9 @@ class _Slow:
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     headlines: dict[int, Headline] = field(default_factory=dict)
     figures: dict[int, DeviceFigures] = field(default_factory=dict)
-    shares: dict[int, Mapping[str, float | None]] = field(default_factory=dict)
+    """Since ``at - over_s``: what the diagnosis and the throughput rest on."""
+    shown: dict[int, DeviceFigures] = field(default_factory=dict)
+    """Over the ``window`` that the lane shows."""
 
 
 class EngineFeed:
@@ -189,7 +191,7 @@ class EngineFeed:
         if now - slow.at >= _SLOW_S:
             slow = self._slow = self._work_out(snapshot, now)
         if slow.window != window:  # a change of the window looks again at what depends on it, and at no more
-            slow.window, slow.shares = window, self._shares(max(snapshot.started, now - window), now)
+            slow.window, slow.shown = window, self._by_device(max(snapshot.started, now - window), now)
         samples = self._sampler.samples(now - window - _MARGIN_S) if self._sampler is not None else ()
         begin = max(snapshot.started, now - window)
         devices = tuple(self._device(view, samples, begin, now, slow) for view in snapshot.devices)
@@ -225,7 +227,7 @@ class EngineFeed:
     ) -> DeviceFrame:
         history = self._lanes.setdefault(view.ordinal, LaneHistory(view.ordinal))
         lane = history.segments(self._timeline, begin, now)
-        figures = slow.figures.get(view.ordinal)
+        figures, shown = slow.figures.get(view.ordinal), slow.shown.get(view.ordinal)
         fresh = headline(view, (), now)
         # A state that lasts is told at once; shares of the last seconds wait for the next second.
         lasting = now - view.since >= LASTING_S
@@ -233,13 +235,13 @@ class EngineFeed:
         return DeviceFrame(
             view=view,
             headline=told,
-            utilisation_by=slow.shares.get(view.ordinal, {}),
+            utilisation_by=shown.utilisation_by if shown is not None else {},
             steady_utilisation=figures.steady_utilisation if figures is not None else None,
             lane=lane,
             samples=tuple(sample for sample in samples if sample.ordinal == view.ordinal),
             gaps_in_window=_count_gaps(lane),
-            clusters=figures.clusters if figures is not None else (),
-            clusters_over_s=slow.over_s,
+            clusters=shown.clusters if shown is not None else (),
+            clusters_over_s=now - begin,
         )
 
     def _horizon(self, snapshot: Snapshot, now: float) -> float:
@@ -268,9 +270,8 @@ class EngineFeed:
         timeline = self._timeline
         return max((length(timeline.busy(device, start, end)) for device in timeline.devices), default=0.0)
 
-    def _shares(self, begin: float, now: float) -> dict[int, Mapping[str, float | None]]:
-        figures = self._timeline.figures(begin, now)
-        return {device.ordinal: device.utilisation_by for device in figures.devices}
+    def _by_device(self, begin: float, now: float) -> dict[int, DeviceFigures]:
+        return {device.ordinal: device for device in self._timeline.figures(begin, now).devices}
 
     def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
         if snapshot.paused:

@@ -10,7 +10,7 @@ from prover.figures import GapCluster
 from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
 from prover.pipeline.knobs import KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
-from widgets.figures import percent, rate, seconds, short_seconds, size, used_of
+from widgets.figures import percent, rate, seconds, short_seconds, size, span, used_of
 from widgets.header import HeaderData
 from widgets.knobs import KnobRow, KnobsData
 from widgets.partitions import PartitionsData
@@ -68,12 +68,9 @@ def device(frame: Frame, one: DeviceFrame) -> DeviceData:
     samples = tuple((sample.at, sample.cpu) for sample in one.samples if sample.cpu is not None)
     newest = one.samples[-1] if one.samples else None
     usage = percent(newest.cpu if newest is not None else None)
-    over = one.clusters_over_s
     return DeviceData(
         title=f"{word} {view.ordinal} · {device_name(view)}",
-        note=f"no GPU in use, proving on the CPU · last {frame.window:.0f} s"
-        if view.kind == "host"
-        else f"last {frame.window:.0f} s",
+        note=("no GPU in use, proving on the CPU · " if view.kind == "host" else "") + f"last {span(frame.window)}",
         now=frame.at,
         window=frame.window,
         figures=_figures(one),
@@ -81,7 +78,7 @@ def device(frame: Frame, one: DeviceFrame) -> DeviceData:
         samples=samples,
         lane=one.lane,
         markers=frame.markers,
-        gaps_title=f"gaps, last {over / 60:.0f} min" if over >= 120 else f"gaps, last {over:.0f} s",
+        gaps_title=f"gaps, last {span(frame.window)}",
         gaps=tuple(GapFigure(c.cause, _cluster_text(c)) for c in sorted(one.clusters, key=_cost)),
         gaps_in_window=one.gaps_in_window,
     )
@@ -112,7 +109,7 @@ def _cluster_text(cluster: GapCluster) -> str:
     if high < 0.0995:
         spread, same = f"{1000 * low:.0f}–{1000 * high:.0f} ms", round(1000 * low) == round(1000 * high)
     else:
-        spread = f"{short_seconds(low)}–{short_seconds(high)}"
+        spread = f"{short_seconds(low)}–{short_seconds(high)} s"
         same = short_seconds(low) == short_seconds(high)
     return text if same else f"{text} ({spread})"
 

@@ -67,8 +67,22 @@ def test_a_change_restarts_the_figures_and_leaves_a_marker():
         feed.engine.advance(0.25)
         frame = feed.poll(60.0)
     assert [marker.text for marker in frame.markers] == ["synthesis_concurrency → 2"]
-    assert frame.devices[0].clusters_over_s == pytest.approx(29.6, abs=1.1)
     assert frame.diagnosis.bottleneck == "gpu"
+
+
+@pytest.mark.parametrize(("window", "seconds"), [(30.0, 30.0), (600.0, 70.0)])
+def test_gaps_are_those_of_the_stretch_that_the_lane_shows(window: float, seconds: float):
+    _, frame = played(70, window=window, pace=Pace(synthesis=3.0))
+    (one,) = frame.devices
+    assert one.clusters_over_s == pytest.approx(seconds)
+    gaps = sum(cluster.count for cluster in one.clusters)
+    assert gaps > 3 and abs(gaps - one.gaps_in_window) <= 2  # worked out once a second, the count each time
+
+
+def test_nothing_is_said_of_a_ceiling_before_the_first_proof():
+    _, frame = played(7, pace=Pace(synthesis=0.2))
+    assert frame.snapshot.counters.jobs_done == 0 and frame.devices[0].utilisation_by["kernels"]
+    assert frame.throughput.ceiling_proofs_per_minute is None
 
 
 def test_pausing_is_told_while_it_lasts():

@@ -278,6 +278,15 @@ def test_what_is_undefined_is_none() -> None:
     assert run.devices[0].steady_utilisation is None
 
 
+def test_there_is_no_ceiling_before_a_proof_and_none_without_work_on_the_device() -> None:
+    timeline = Timeline(window_s=None)
+    timeline.fold(story())
+    before = timeline.figures(0, 12)
+    assert (before.proofs, before.ceiling_proofs_per_minute) == (0, None) and before.devices[0].busy_s > 0
+    after = timeline.figures(37, 38)
+    assert (after.proofs, after.ceiling_proofs_per_minute) == (1, None) and after.devices[0].busy_s == 0
+
+
 def test_ties_go_to_the_earlier_cause() -> None:
     jobs = [
         JobStory(0, [SlotStory(0, [1, 0, 0, 0, 0, 1, 1, 2], "narrow", 0)]),
