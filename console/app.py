@@ -33,7 +33,7 @@ from widgets.glyphs import ASCII, UNICODE, to_ascii
 from widgets.keybar import KeyBar
 from widgets.knobs import KnobPanel, show
 
-WINDOWS = (30.0, 60.0, 120.0, 300.0, 600.0)
+WINDOWS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds that the lane can cover."""
 _AWAY_S = 1.0
 """Pace while the terminal is out of focus or the picture is frozen."""
@@ -54,7 +54,7 @@ class ConsoleApp(App[None]):
         super().__init__(css_path=stylesheet(), ansi_color=None if settings.colour else True)
         self.feed = feed
         self.settings = settings
-        self.window_s = WINDOWS[1]
+        self.window_s = WINDOWS[2]
         self.frozen_at: float | None = None
         self.current: Frame | None = None
         self.crash: Exception | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from console.feeds.nvml.card import GpuCard
+from console.feeds.nvml.census import Census
 from prover.figures import GapCluster
 from prover.model import DeviceSample, DeviceState, DeviceView, Snapshot
 from widgets.timegrid import LaneSegment, Marker
@@ -38,6 +40,10 @@ class DeviceFrame:
     steady_utilisation: float | None = None
     lane: tuple[LaneSegment, ...] = ()
     samples: tuple[DeviceSample, ...] = ()
+    driver: tuple[DeviceSample, ...] = ()
+    """What the driver's own buffer says: a kernel or a copy ran."""
+    card: GpuCard | None = None
+    """The GPU behind the device, where NVML shows it."""
     gaps_in_window: int = 0
     clusters: tuple[GapCluster, ...] = ()
     clusters_over_s: float = 600.0
@@ -85,3 +91,7 @@ class Frame:
     diagnosis: Diagnosis = Diagnosis()
     markers: tuple[Marker, ...] = ()
     feeds: tuple[FeedView, ...] = ()
+    cards: tuple[GpuCard, ...] = ()
+    """Every GPU of the machine, in use or not."""
+    census: Census | None = None
+    """GPUs counted three ways, once that is known."""

@@ -6,12 +6,14 @@ device computed; what is left wears the colour of what was missing, and the row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from rich.cells import cell_len
+
 from prover.model import Cause, DeviceState
-from widgets.canvas import Canvas, Line
+from widgets.canvas import Canvas, Line, fit
 from widgets.figures import ago
 from widgets.glyphs import CAUSE_LETTER, UNICODE, Glyphs
 from widgets.pens import STATE_OF_CAUSE, state_role
@@ -20,13 +22,15 @@ from widgets.timegrid import LaneCell, LaneSegment, Marker, Settled, TimeGrid
 _LEFT = 6
 _RIGHT = 11
 _WIDE = 100
+_ASIDE = 12
+"""Where on the axis an aside begins: right of how long ago the window began."""
 _QUIET = state_role(DeviceState.IDLE)
 """Too dark a colour for a letter on the background."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number with its name; ``role`` colours the number."""
+    """A number with its name; ``role`` colours the number. A number whose unit tells what it is needs no name."""
 
     name: str
     value: str
@@ -48,11 +52,22 @@ class DeviceData:
     title: str
     now: float
     window: float
-    note: str = ""
+    notes: tuple[str, ...] = ()
+    """The same in ever fewer words: the first that fits is shown beside the title."""
+    asides: tuple[str, ...] = ()
+    """The same for the time axis, where the title has no room for a note."""
+    alarms: tuple[Figure, ...] = ()
+    """What must not be overlooked, the worst first; beside the title at every size."""
     figures: tuple[Figure, ...] = ()
+    brief: tuple[Figure, ...] = ()
+    """The figures of a panel with a single line for them; without any, ``figures``."""
+    health: tuple[Figure, ...] = ()
+    """A second line of figures, where there is room."""
     usage_name: str = "cpu"
     usage_now: str = ""
     samples: tuple[tuple[float, float], ...] = ()
+    lowest: bool = False
+    """Whether a column of the chart shows its lowest sample, and not the mean of them."""
     lane: tuple[LaneSegment, ...] = ()
     markers: tuple[Marker, ...] = ()
     gaps_title: str = "gaps"
@@ -76,6 +91,7 @@ class DevicePanel(Canvas[DeviceData]):
     def __init__(self, data: DeviceData, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
         super().__init__(data, glyphs, id=id)
         self._means: Settled[float | None] = Settled()
+        self._lowest = False
         self._cells: Settled[_LaneSign] = Settled()
 
     def draw(self, width: int, height: int) -> Iterable[Line]:
@@ -83,22 +99,42 @@ class DevicePanel(Canvas[DeviceData]):
         data = self.data
         compact = height < 7
         title = data.title.split(" · ")[0] if compact and width < _WIDE else data.title
-        note = self._figures(width - len(title) - 8) if compact else self.line().add(self.text(data.note), "label")
-        yield self.rule(width, title, note)
+        yield self.rule(width, title, self._beside(width - len(title) - 8, compact))
+        rows = height - (5 if compact else 6)
         if not compact:
-            yield self.line().add(" ").extend(self._figures(width - 1))
+            yield self.line().add(" ").extend(self._figures(data.figures, width - 1))
+        if not compact and data.health and rows > 2:
+            rows -= 1
+            yield self.line().add(" ").extend(self._figures(data.health, width - 1))
         grid = TimeGrid(data.now, data.window, max(10, width - _LEFT - _RIGHT))
-        yield from self._chart(grid, max(1, height - (5 if compact else 6)))
+        yield from self._chart(grid, max(1, rows))
         yield from self._lane(grid)
-        yield self._axis(grid)
+        yield self._axis(grid, data.asides if compact else ())
         yield self._gaps(width)
 
-    def _figures(self, room: int) -> Line:
+    def _beside(self, room: int, compact: bool) -> Line:
+        """What stands beside the title: alarms, then the figures of a low panel or the note of a higher one."""
+        data = self.data
+        line = self._figures(data.alarms, room // 2 if compact else room - 12, at_least_one=True)
+        left = room - line.width - (3 if line.width else 0)
+        if compact:
+            rest = self._figures(data.brief or data.figures, left)
+        else:
+            rest = self.line().add(next((t for t in map(self.text, data.notes) if len(t) <= left), ""), "label")
+        return line.add(" · " if line.width and rest.width else "", "faint").extend(rest)
+
+    def _figures(self, figures: Sequence[Figure], room: int, *, at_least_one: bool = False) -> Line:
+        """As many as have room; of the first what has, if one must be there."""
         line = self.line()
         between = "  " if room < _WIDE else "   "
-        for figure in self.data.figures:
-            item = self.line().add(between if line.width else "").add(self.text(figure.name), "label").add(" ")
-            item.add(self.text(figure.value), figure.role)
+        for figure in figures:
+            item = self.line().add(between if line.width else "")
+            if figure.name:
+                item.add(self.text(figure.name), "label").add(" ")
+            value = self.text(figure.value)
+            if at_least_one and not line.width:
+                value = fit(value, min(cell_len(value), max(0, room - item.width)), self.text("…"))
+            item.add(value, figure.role)
             if line.width + item.width > room:
                 break
             line.extend(item)
@@ -109,7 +145,10 @@ class DevicePanel(Canvas[DeviceData]):
 
     def _chart(self, grid: TimeGrid, rows: int) -> Iterable[Line]:
         samples = self.data.samples
-        means = self._means.columns(grid, lambda since: grid.mean(samples, since))
+        work_out = grid.lowest if self.data.lowest else grid.mean
+        if self._lowest != self.data.lowest:
+            self._lowest, self._means = self.data.lowest, Settled()
+        means = self._means.columns(grid, lambda since: work_out(samples, since))
         for row in range(rows):
             floor = rows - 1 - row
             cells = "".join(
@@ -147,7 +186,7 @@ class DevicePanel(Canvas[DeviceData]):
         letter = CAUSE_LETTER[gap[1]] if gap[1] is not None else " "
         return _LaneSign(self.glyphs.busy_cell(share), letter, computing, state_role(gap[0]))
 
-    def _axis(self, grid: TimeGrid) -> Line:
+    def _axis(self, grid: TimeGrid, asides: Sequence[str] = ()) -> Line:
         glyphs = self.glyphs
         cells = [glyphs.axis_fill] * grid.columns
         roles = ["rule"] * grid.columns
@@ -177,6 +216,8 @@ class DevicePanel(Canvas[DeviceData]):
                 put(at + 1, f" {text} ", "marker")
             elif free(at - len(text) - 3, len(text) + 3):
                 put(at - len(text) - 2, f" {text} ", "marker")
+        aside = next((t for t in map(self.text, asides) if free(_ASIDE, len(t) + 2)), "")
+        put(_ASIDE, f" {aside} " if aside else "", "label")
         line = self.line().add(" " * (_LEFT - 1)).add(glyphs.axis_start, "rule")
         start = 0
         for column in range(1, grid.columns + 1):

@@ -128,6 +128,26 @@ class TimeGrid:
             means[-1] = samples[-1][1]
         return means
 
+    def lowest(self, samples: Sequence[tuple[float, float]], since: int | None = None) -> list[float | None]:
+        """The lowest sample of each bucket: a gap that is shorter than a column is still seen.
+
+        A sample that only touches a bucket is left out; a bucket with no other shows the mean of what touches it.
+        """
+        since = self.first if since is None else since
+        lows: list[float | None] = list(self.mean(samples, since))
+        taken = [False] * len(lows)
+        begin = since * self.cell
+        for (before, _), (at, value) in zip(reversed(samples[:-1]), reversed(samples[1:]), strict=True):
+            if at <= begin:
+                break
+            start = max(before, at - _HOLD_S)
+            enough = 0.5 * min(self.cell, at - start)
+            for place, seconds in self.pieces(start, at, since):
+                low = lows[place]
+                if seconds >= enough and (not taken[place] or low is None or value < low):
+                    lows[place], taken[place] = value, True
+        return lows
+
 
 Cell = TypeVar("Cell")
 

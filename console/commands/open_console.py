@@ -101,6 +101,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from console.feeds.engine import EngineFeed
     from console.feeds.host import HostSampler
     from console.feeds.hosted import HostedEngine
+    from console.feeds.nvml.sampler import NvmlSampler
     from prover.pipeline.knobs import load_knobs
     from prover.pipeline.log import LogFile
 
@@ -121,6 +122,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
         log_path=path.absolute() if path is not None else None,
         log_name=path.name if path is not None else "none",
         sampler=HostSampler(),
+        gpus=NvmlSampler(),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from console.feeds.nvml.card import GpuCard
 from console.frame import DeviceFrame, Frame
-from prover.model import JobView, PartitionView
+from prover.model import DeviceSample, JobView, PartitionView
 
 SCHEMA = "cuzk-top/frame/1"
 
@@ -24,6 +25,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
         "window_s": frame.window,
         "feeds": [{"name": feed.name, "age_s": feed.age_s, "problem": feed.problem} for feed in frame.feeds],
         "devices": [_device(one, frame.at) for one in frame.devices],
+        "gpus": _gpus(frame),
         "stages": [
             {
                 "name": stage.name,
@@ -76,6 +78,7 @@ def _device(one: DeviceFrame, now: float) -> dict[str, Any]:
         },
         "steady_utilisation": one.steady_utilisation,
         "cpu_percent": newest.cpu if newest is not None else None,
+        "gpu": _gpu(one.card, newest, now),
         "memory_used_bytes": view.memory_used,
         "memory_total_bytes": view.memory_total,
         "gaps": {
@@ -92,6 +95,67 @@ def _device(one: DeviceFrame, now: float) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _gpus(frame: Frame) -> dict[str, Any] | None:
+    """GPUs counted three ways, and why none can be used; null until that is known."""
+    census = frame.census
+    if census is None:
+        return None
+    return {
+        "driver": census.driver,
+        "cuda": census.cuda,
+        "usable": census.usable,
+        "why": census.why,
+        "uuids": [card.identity.uuid for card in frame.cards],
+    }
+
+
+def _gpu(card: GpuCard | None, newest: DeviceSample | None, now: float) -> dict[str, Any] | None:
+    """What NVML says of the GPU behind a device; percentages are 0..100, unknown is null."""
+    if card is None:
+        return None
+    identity, state = card.identity, card.state
+    sample: dict[str, Any] = {name: getattr(newest, field, None) for name, field in _SAMPLED.items()}
+    return {
+        "uuid": identity.uuid,
+        "problem": card.problem,
+        "lost": card.lost,
+        "sample_age_s": now - card.at if card.at is not None else None,
+        **sample,
+        "memory_floor_bytes": card.memory_floor,
+        "throttle": list(state.throttle),
+        "pcie": {
+            "generation": state.pcie_generation,
+            "width": state.pcie_width,
+            "generation_max": identity.pcie_generation_max,
+            "width_max": identity.pcie_width_max,
+        },
+        "ecc": {"corrected": state.ecc_corrected, "uncorrected": state.ecc_uncorrected},
+        "xids": [{"xid": event.xid, "age_s": now - event.at} for event in state.events],
+        "processes": [
+            {"pid": process.pid, "name": process.name, "memory_bytes": process.memory, "ours": process.ours}
+            for process in state.processes
+        ],
+    }
+
+
+_SAMPLED = {
+    "sm_percent": "sm",
+    "occupancy_percent": "occupancy",
+    "integer_percent": "integer_pipe",
+    "fp64_percent": "fp64_pipe",
+    "dram_percent": "dram",
+    "driver_percent": "driver",
+    "pcie_rx_bytes_s": "pcie_rx",
+    "pcie_tx_bytes_s": "pcie_tx",
+    "memory_used_bytes": "memory_used",
+    "memory_total_bytes": "memory_total",
+    "power_w": "power_w",
+    "power_limit_w": "power_limit_w",
+    "temperature_c": "temperature_c",
+    "sm_clock_mhz": "sm_clock_mhz",
+}
 
 
 def _job(job: JobView, now: float) -> dict[str, Any]:

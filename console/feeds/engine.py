@@ -16,8 +16,10 @@ from typing import Protocol
 from console.analysis.diagnosis import PAUSED, Evidence, diagnose
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
+from console.feeds.interfaces import GpuSource
 from console.feeds.lane import LaneHistory
 from console.feeds.logfile import LogFollower
+from console.feeds.nvml.card import GpuCard, same_gpu
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
 from prover.intervals import length
 from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
@@ -89,6 +91,8 @@ class _Slow:
     """Since ``at - over_s``: what the diagnosis and the throughput rest on."""
     shown: dict[int, DeviceFigures] = field(default_factory=dict)
     """Over the ``window`` that the lane shows."""
+    asked: dict[int, Mapping[str, float | None]] = field(default_factory=dict)
+    """How busy the GPUs were over that window by ``sm`` and ``driver``."""
 
 
 class EngineFeed:
@@ -101,11 +105,13 @@ class EngineFeed:
         log_path: Path | None = None,
         log_name: str = "engine",
         sampler: Sampler | None = None,
+        gpus: GpuSource | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._sampler = sampler
+        self._gpus = gpus
         self._log_name = log_name
         self._follower = LogFollower(log_path) if log_path is not None else None
         self._clock = clock
@@ -149,9 +155,11 @@ class EngineFeed:
         return self._ready
 
     def start(self) -> None:
-        """Start engine, sampler and log."""
+        """Start engine, samplers and log."""
         if self._sampler is not None:
             self._sampler.start()
+        if self._gpus is not None:
+            self._gpus.start()
         if self._follower is not None:
             self._follower.start()
         self._engine.start()
@@ -163,6 +171,8 @@ class EngineFeed:
             self._follower.stop(rest)
         if self._sampler is not None:
             self._sampler.stop(rest)
+        if self._gpus is not None:
+            self._gpus.stop(rest)
         return self._engine.stop(timeout_s)
 
     def take_lines(self) -> list[str]:
@@ -190,11 +200,13 @@ class EngineFeed:
         slow = self._slow
         if now - slow.at >= _SLOW_S:
             slow = self._slow = self._work_out(snapshot, now)
-        if slow.window != window:  # a change of the window looks again at what depends on it, and at no more
-            slow.window, slow.shown = window, self._by_device(max(snapshot.started, now - window), now)
-        samples = self._sampler.samples(now - window - _MARGIN_S) if self._sampler is not None else ()
         begin = max(snapshot.started, now - window)
-        devices = tuple(self._device(view, samples, begin, now, slow) for view in snapshot.devices)
+        if slow.window != window:  # a change of the window looks again at what depends on it, and at no more
+            slow.window, slow.shown = window, self._by_device(begin, now)
+            slow.asked = self._asked(snapshot, begin)
+        samples = self._sampler.samples(now - window - _MARGIN_S) if self._sampler is not None else ()
+        cards = self._gpus.cards(now) if self._gpus is not None else ()
+        devices = tuple(self._device(view, samples, cards, begin, now, slow) for view in snapshot.devices)
         return Frame(
             at=now,
             wall=self._wall(),
@@ -204,7 +216,9 @@ class EngineFeed:
             throughput=slow.throughput,
             diagnosis=slow.diagnosis,
             markers=tuple(marker for marker in self._markers if marker.at > now - window),
-            feeds=self._feeds(samples, now),
+            feeds=self._feeds(samples, cards, now),
+            cards=cards,
+            census=self._gpus.census if self._gpus is not None else None,
         )
 
     # -- folding --
@@ -223,8 +237,18 @@ class EngineFeed:
         del self._markers[:-200]
 
     def _device(
-        self, view: DeviceView, samples: Sequence[DeviceSample], begin: float, now: float, slow: _Slow
+        self,
+        view: DeviceView,
+        host: Sequence[DeviceSample],
+        cards: Sequence[GpuCard],
+        begin: float,
+        now: float,
+        slow: _Slow,
     ) -> DeviceFrame:
+        since = now - slow.window - _MARGIN_S
+        # A host's samples are the machine's; a GPU's are found by its UUID, the one name that CUDA and NVML share.
+        gpus = self._gpus if view.kind != "host" else None
+        samples = gpus.samples(view.uuid, since) if gpus is not None else tuple(host if view.kind == "host" else ())
         history = self._lanes.setdefault(view.ordinal, LaneHistory(view.ordinal))
         lane = history.segments(self._timeline, begin, now)
         figures, shown = slow.figures.get(view.ordinal), slow.shown.get(view.ordinal)
@@ -235,10 +259,15 @@ class EngineFeed:
         return DeviceFrame(
             view=view,
             headline=told,
-            utilisation_by=shown.utilisation_by if shown is not None else {},
+            utilisation_by={
+                **(shown.utilisation_by if shown is not None else {}),
+                **slow.asked.get(view.ordinal, {}),
+            },
             steady_utilisation=figures.steady_utilisation if figures is not None else None,
             lane=lane,
-            samples=tuple(sample for sample in samples if sample.ordinal == view.ordinal),
+            samples=samples,
+            driver=gpus.driver(view.uuid, since) if gpus is not None else (),
+            card=next((card for card in cards if same_gpu(view.uuid, card.identity.uuid)), None),
             gaps_in_window=_count_gaps(lane),
             clusters=shown.clusters if shown is not None else (),
             clusters_over_s=now - begin,
@@ -273,6 +302,18 @@ class EngineFeed:
     def _by_device(self, begin: float, now: float) -> dict[int, DeviceFigures]:
         return {device.ordinal: device for device in self._timeline.figures(begin, now).devices}
 
+    def _asked(self, snapshot: Snapshot, begin: float) -> dict[int, Mapping[str, float | None]]:
+        """How busy the GPUs were since ``begin`` by their own counters and by the driver."""
+        gpus = self._gpus
+        return {
+            view.ordinal: {
+                "sm": _mean([sample.sm for sample in gpus.samples(view.uuid, begin)]),
+                "driver": _mean([sample.driver for sample in gpus.driver(view.uuid, begin)]),
+            }
+            for view in snapshot.devices
+            if gpus is not None and view.kind != "host"
+        }
+
     def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
         if snapshot.paused:
             return PAUSED
@@ -300,14 +341,24 @@ class EngineFeed:
             )
         )
 
-    def _feeds(self, samples: Sequence[DeviceSample], now: float) -> tuple[FeedView, ...]:
+    def _feeds(self, samples: Sequence[DeviceSample], cards: Sequence[GpuCard], now: float) -> tuple[FeedView, ...]:
         feeds = [FeedView("engine", 0.0)]
         if self._sampler is not None:
             age = now - samples[-1].at if samples else None
             feeds.append(FeedView("host", age, self._sampler.problem))
+        if self._gpus is not None:
+            newest = max((card.at for card in cards if card.at is not None), default=None)
+            problem = self._gpus.problem or next((card.problem for card in cards if card.problem), None)
+            feeds.append(FeedView("nvml", now - newest if newest is not None else None, problem))
         if self._follower is not None:
             feeds.append(FeedView("log", None, self.log_problem))
         return tuple(feeds)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of percentages as a share; ``None`` where nothing was measured."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) / 100 if known else None
 
 
 def _count_gaps(segments: Sequence[LaneSegment]) -> int:

@@ -5,10 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from console.feeds.nvml.card import GpuCard
+from console.feeds.nvml.census import Census
 from console.frame import Frame
-from prover.model import KnobValue
+from prover.model import DeviceSample, KnobValue
 from prover.pipeline.interfaces import Receipt
 from prover.pipeline.knobs import KnobSpec
+
+
+class GpuSource(Protocol):
+    """What is known of the machine's GPUs, sampled by threads of its own. Every call returns at once."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why no GPU is seen, if none is."""
+
+    @property
+    def census(self) -> Census | None:
+        """GPUs counted three ways, once that is done."""
+
+    def start(self) -> None:
+        """Start sampling."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop, waiting at most this long."""
+
+    def cards(self, now: float) -> tuple[GpuCard, ...]:
+        """Every GPU as it stands."""
+
+    def samples(self, uuid: str, since: float) -> tuple[DeviceSample, ...]:
+        """A GPU's samples after ``since``, oldest first."""
+
+    def driver(self, uuid: str, since: float) -> tuple[DeviceSample, ...]:
+        """The driver's own samples of it after ``since``."""
 
 
 class Feed(Protocol):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from console.frame import DeviceFrame, Frame
+from console.screens import present_gpu
 from prover.figures import GapCluster
 from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
 from prover.pipeline.knobs import KnobSpec, KnobType, available_cores
@@ -47,13 +49,13 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     """The first line."""
     snapshot = frame.snapshot
     what = snapshot.workload or snapshot.circuit
-    where = device_name(frame.devices[0].view) if frame.devices else ""
+    where = _where(frame.devices)
     choices = (("in-process", what, where), (what, where), (what,), (what.partition(",")[0],))
     subjects = tuple(" · ".join(part for part in parts if part) for parts in choices)
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
     elif frame.devices:
-        state, sentence = frame.devices[0].headline.state, frame.devices[0].headline.sentence
+        state, sentence = _told(frame.devices)
     else:
         state, sentence = DeviceState.IDLE, "no device"
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
@@ -61,21 +63,47 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     return HeaderData(subjects, state, sentence, clock, freeze)
 
 
+def _where(devices: Sequence[DeviceFrame]) -> str:
+    """What it runs on: ``NVIDIA H200``, ``2 × NVIDIA H200``."""
+    names = [device_name(one.view) for one in devices]
+    if len(names) > 1 and len(set(names)) == 1:
+        return f"{len(names)} × {names[0]}"
+    return " + ".join(names)
+
+
+def _told(devices: Sequence[DeviceFrame]) -> tuple[DeviceState, str]:
+    """The state in words; of several devices, of the first that does not compute."""
+    one = next((d for d in devices if d.headline.state is not DeviceState.COMPUTING), devices[0])
+    sentence = one.headline.sentence
+    return one.headline.state, f"GPU {one.view.ordinal}: {sentence}" if len(devices) > 1 else sentence
+
+
 def device(frame: Frame, one: DeviceFrame) -> DeviceData:
     """The device panel."""
     view = one.view
-    word = "GPU" if view.kind == "cuda" else "Device"
-    samples = tuple((sample.at, sample.cpu) for sample in one.samples if sample.cpu is not None)
+    return present_gpu.panel(frame, one, _shared(frame, one)) if view.kind == "cuda" else _host(frame, one)
+
+
+def _host(frame: Frame, one: DeviceFrame) -> DeviceData:
     newest = one.samples[-1] if one.samples else None
-    usage = percent(newest.cpu if newest is not None else None)
+    why = present_gpu.no_gpu(frame.census)
+    return replace(
+        _shared(frame, one),
+        title=f"Device {one.view.ordinal} · {device_name(one.view)}",
+        notes=tuple(f"{line} · last {span(frame.window)}" for line in why),
+        asides=present_gpu.asides(frame.census),
+        figures=_figures(one),
+        usage_now=percent(newest.cpu if newest is not None else None),
+        samples=tuple((sample.at, sample.cpu) for sample in one.samples if sample.cpu is not None),
+    )
+
+
+def _shared(frame: Frame, one: DeviceFrame) -> DeviceData:
+    """What the panels of all kinds of devices have in common."""
     return DeviceData(
-        title=f"{word} {view.ordinal} · {device_name(view)}",
-        note=("no GPU in use, proving on the CPU · " if view.kind == "host" else "") + f"last {span(frame.window)}",
+        title=f"GPU {one.view.ordinal} · {device_name(one.view)}",
         now=frame.at,
         window=frame.window,
-        figures=_figures(one),
-        usage_now=usage,
-        samples=samples,
         lane=one.lane,
         markers=frame.markers,
         gaps_title=f"gaps, last {span(frame.window)}",

@@ -448,11 +448,11 @@ def test_the_census_tells_the_reason_that_knows_more(monkeypatch: pytest.MonkeyP
     old = Gpu(0, "Tesla K80", UUID, (3, 7))
     for status, driver, problem, line in (
         (CudaStatus(None, (), True, "no NVIDIA driver (libcuda.so.1)"), None, "the NVIDIA driver is not loaded",
-         "GPUs: driver 0, CUDA 0, usable 0 (the NVIDIA driver is not loaded)"),
+         "GPUs: driver 0, CUDA 0, usable 0: the NVIDIA driver is not loaded"),
         (CudaStatus(13000, (old,), True, "Tesla K80 is too old"), 1, None,
-         "GPUs: driver 1, CUDA 1, usable 0 (Tesla K80 is too old)"),
+         "GPUs: driver 1, CUDA 1, usable 0: Tesla K80 is too old"),
         (CudaStatus(13000, (), True, "the driver shows no GPU"), 2, None,
-         "GPUs: driver 2, CUDA 0, usable 0 (the driver shows no GPU)"),
+         "GPUs: driver 2, CUDA 0, usable 0: the driver shows no GPU"),
         (CudaStatus(13000, (Gpu(0, "NVIDIA H200", UUID, (9, 0)),), True, None), 1, None,
          "GPUs: driver 1, CUDA 1, usable 1"),
     ):  # fmt: skip

@@ -23,7 +23,12 @@ class Census:
     @property
     def line(self) -> str:
         """All of it."""
-        return f"GPUs: {self.counts}" + (f" ({self.why})" if self.why else "")
+        return f"GPUs: {self.counts}" + (f": {self.why}" if self.why else "")
+
+    @property
+    def short_why(self) -> str:
+        """The reason without its details."""
+        return (self.why or "").partition(" (")[0]
 
 
 def take_census(driver: int | None, problem: str | None, fix: str = "") -> Census:
