@@ -52,11 +52,27 @@ ACTIONS: tuple[Action, ...] = (
     Action("freeze", ("space",), "space", "freeze", "Hold the picture still; proving goes on", "freeze", footer=True),
     Action("pause", ("p",), "p", "pause", "Begin nothing new; again: go on", "pause_engine", footer=True, changes=True),
     Action("undo", ("u",), "u", "undo", "Take back the last change of a knob", "undo", footer=True, changes=True),
-    Action("window-shorter", ("left_square_bracket",), "[", "zoom in", "Show a shorter stretch of time", "window(-1)"),
-    Action("window-longer", ("right_square_bracket",), "]", "zoom out", "Show a longer stretch of time", "window(1)"),
+    Action(
+        "window-shorter",
+        ("left_square_bracket",),
+        "[",
+        "zoom in",
+        "Show a shorter stretch of time",
+        "window(-1)",
+        footer=True,
+    ),
+    Action(
+        "window-longer",
+        ("right_square_bracket",),
+        "]",
+        "zoom out",
+        "Show a longer stretch of time",
+        "window(1)",
+        footer=True,
+    ),
     Action("theme", ("t",), "t", "theme", "Next theme", "next_theme", footer=True),
-    Action("next-panel", ("tab",), "tab", "next", "Go to the next panel", "next_panel"),
-    Action("leave-panel", ("escape",), "esc", "leave", "Leave the panel, close a window", "leave_panel"),
+    Action("next-panel", ("tab",), "tab", "next panel", "Go to the next panel", "next_panel"),
+    Action("leave-panel", ("escape",), "esc", "leave panel", "Leave the panel, close a window", "leave_panel"),
     Action("picture", (), "", "picture", "Save a picture of the screen (SVG)", "save_picture"),
     Action("quit", ("q", "ctrl+c", "ctrl+q"), "q", "quit", "Stop proving and leave", "leave", footer=True),
     Action("knob-up", ("up",), "↑", "up", "The knob above", "move(-1)", Scope.KNOBS),
@@ -73,8 +89,16 @@ ACTIONS: tuple[Action, ...] = (
         Scope.KNOBS,
         changes=True,
     ),
-    Action("knob-erase", ("backspace",), "bksp", "erase", "Erase the last digit typed", "erase", Scope.KNOBS),
-    Action("knob-drop", ("escape",), "esc", "drop", "Drop the number typed; else leave the panel", "drop", Scope.KNOBS),
+    Action("knob-erase", ("backspace",), "bksp", "erase digit", "Erase the last digit typed", "erase", Scope.KNOBS),
+    Action(
+        "knob-drop",
+        ("escape",),
+        "esc",
+        "drop number",
+        "Drop the number typed; else leave the panel",
+        "drop",
+        Scope.KNOBS,
+    ),
     Action("log-up", ("up",), "↑", "up", "One line towards the past", "scroll_by(-1)", Scope.LOG),
     Action("log-down", ("down",), "↓", "down", "One line towards now", "scroll_by(1)", Scope.LOG),
     Action("log-page-up", ("pageup",), "pgup", "page up", "One page towards the past", "page_by(-1)", Scope.LOG),
@@ -111,6 +135,17 @@ def bindings(scope: Scope) -> list[Binding]:
         for action in of(scope)
         if action.keys
     ]
+
+
+def digits() -> list[Binding]:
+    """Bindings of the ten digits, which type a number into a knob.
+
+    Bindings and not a key handler of the panel: a binding is looked up when its turn comes, a handler is chosen when
+    the key arrives. Keys that come in one piece after the one that goes to the knobs belong to the knobs.
+    """
+    from textual.binding import Binding
+
+    return [Binding(str(digit), f"digit({digit})", "Type a number", show=False) for digit in range(10)]
 
 
 def clashes(actions: Iterable[Action] = ACTIONS) -> list[str]:

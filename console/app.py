@@ -7,6 +7,7 @@ import gc
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -17,7 +18,7 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
 
-from console.actions import ACTIONS, Scope, bindings
+from console.actions import ACTIONS, Action, Scope, bindings
 from console.feeds.interfaces import Feed
 from console.frame import Frame
 from console.screens.confirm import ConfirmScreen
@@ -32,11 +33,16 @@ from prover.pipeline.knobs import Risk
 from widgets.glyphs import ASCII, UNICODE, to_ascii
 from widgets.keybar import KeyBar
 from widgets.knobs import KnobPanel, show
+from widgets.logview import LogView
 
 WINDOWS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Seconds that the lane can cover."""
 _AWAY_S = 1.0
 """Pace while the terminal is out of focus or the picture is frozen."""
+_NOTICE_S = 6.0
+"""How long a notice stands."""
+_NOTICE_ROLE = {"information": "value", "warning": "warn", "error": "bad"}
+_PALETTE_PREFIX = {Scope.CONSOLE: "", Scope.KNOBS: "knobs: ", Scope.LOG: "log: "}
 _READ_ONLY = "read-only: this console changes nothing"
 
 
@@ -61,6 +67,7 @@ class ConsoleApp(App[None]):
         self._themes = themes
         self._notices = tuple(notices)
         self._pacer: Timer | None = None
+        self._notice_timer: Timer | None = None
         self._settled = False
         self._glyphs = ASCII if settings.ascii else UNICODE
         for file in themes.values():
@@ -93,8 +100,8 @@ class ConsoleApp(App[None]):
         self.tick()
         self._pace(self.settings.refresh_s)
         self.call_after_refresh(self.feed.start)
-        for line in self._notices:
-            self.say(line, "warning")
+        for place, line in enumerate(self._notices):  # one after the other: each has its time in the last line
+            self.set_timer(0.01 + place * _NOTICE_S, partial(self.say, line, "warning"))
 
     def _ended_by(self, number: int) -> None:
         self.leave(128 + number)
@@ -149,11 +156,26 @@ class ConsoleApp(App[None]):
             gc.freeze()  # full collections no longer walk the modules
 
     def say(self, text: str, severity: str = "information") -> None:
-        """A notice that goes away by itself; foreign text is never read as markup."""
+        """A notice that goes away by itself; foreign text is never read as markup.
+
+        It stands in the last line. What is too long for it, or said while another screen is on top, is a box at the
+        upper right, away from the knobs.
+        """
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+        if self.screen is self.overview and self.overview.keys.has_room_for(text):
+            self.overview.tell(text, _NOTICE_ROLE.get(severity, "value"))
+            self._notice_timer = self.set_timer(_NOTICE_S, self.unsay)
+            return
+        self.unsay()
         if self.settings.ascii:
             text = to_ascii(text)
-        level = severity if severity in ("information", "warning", "error") else "information"
-        self.notify(text, severity=level, timeout=6, markup=False)  # type: ignore[arg-type]
+        level = severity if severity in _NOTICE_ROLE else "information"
+        self.notify(text, severity=level, timeout=_NOTICE_S, markup=False)  # type: ignore[arg-type]
+
+    def unsay(self) -> None:
+        """Give the last line back to the keys."""
+        self.overview.tell("")
 
     # -- what the operator asks --
 
@@ -165,6 +187,7 @@ class ConsoleApp(App[None]):
     def action_command_palette(self) -> None:
         """Find a command by name."""
         if not isinstance(self.screen, CommandPalette):
+            self.clear_notifications()  # they would lie over the line that is typed into
             self.push_screen(CommandPalette(placeholder="Find a command", id="--command-palette"))
 
     def action_focus_knobs(self) -> None:
@@ -258,6 +281,10 @@ class ConsoleApp(App[None]):
         """A key in the last line was clicked."""
         await self.run_action(event.action)
 
+    def on_key_bar_dismissed(self, event: KeyBar.Dismissed) -> None:
+        """The notice was clicked."""
+        self.unsay()
+
     def propose(self, name: str, value: KnobValue) -> None:
         """Ask the engine for a value, after asking back where the knob's risk says so."""
         if self.settings.read_only:
@@ -290,19 +317,24 @@ class ConsoleApp(App[None]):
             self.say(f"undone: {change.name} is {show(change.new)} again")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every action of the registry that works everywhere, and each theme by name."""
+        """The palette: every action of the registry, and each theme by name."""
         for action in ACTIONS:
-            if action.scope is Scope.CONSOLE and action.id not in ("palette", "next-panel", "leave-panel"):
-                title = f"{action.label[0].upper()}{action.label[1:]}"
-
-                async def run(act: str = action.act) -> None:
-                    await self.run_action(act)
-
-                keys = f"{action.description}  ({action.shown})" if action.shown else action.description
-                yield SystemCommand(title, keys, run)
+            label = f"{_PALETTE_PREFIX[action.scope]}{action.label}"
+            keys = f"{action.description}  ({action.shown})" if action.shown else action.description
+            if self.settings.ascii:
+                keys = to_ascii(keys)
+            yield SystemCommand(f"{label[0].upper()}{label[1:]}", keys, partial(self._run, action))
         for name, file in sorted(self._themes.items()):
 
             def choose(name: str = name) -> None:
                 self.theme = name
 
             yield SystemCommand(f"Theme {file.title}", f"Use the theme {name}", choose)
+
+    async def _run(self, action: Action) -> None:
+        """Run an action from the palette; one of a panel goes to its panel first."""
+        panel: KnobPanel | LogView | None = None
+        if action.scope is not Scope.CONSOLE:
+            panel = self.overview.knobs if action.scope is Scope.KNOBS else self.overview.log_view
+            self.overview.reach(panel)
+        await self.run_action(action.act, panel)

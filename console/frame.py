@@ -23,10 +23,11 @@ class FeedView:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """What the device does and why, as a sentence."""
+    """What the device does and why, as a sentence; ``short`` is one without the reason, where there is one."""
 
     state: DeviceState
     sentence: str
+    short: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,36 +12,59 @@ from widgets.canvas import Canvas, Line, fit
 from widgets.pens import state_role
 
 _NAME = " cuzk-top"
+_ROOMY = 100
+"""From this width there is room for seconds and for a sentence with its reason."""
+_SENTENCE, _SHORT = 47, 30
+"""Cells kept for the sentence: ``computing 61 %, starved 36 %: nothing synthesised``, and that without its reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderData:
-    """``subjects`` say what is proved and where, the longest first: the first that fits is shown. ``state`` colours the
-    sentence; ``freeze`` is a note such as ``frozen 12 s`` or empty."""
+    """``subjects`` are pairs of what is proved and on what, the longest first. ``state`` colours the sentence, of which
+    ``short`` is a form without its reason; ``clock`` is hours, minutes, seconds; ``freeze`` is a note such as
+    ``frozen 12 s`` or empty."""
 
-    subjects: tuple[str, ...]
+    subjects: tuple[tuple[str, str], ...]
     state: DeviceState
     sentence: str
     clock: str
+    short: str = ""
     freeze: str = ""
 
 
 class HeaderLine(Canvas[HeaderData]):
-    """One line; the sentence keeps its full length for as long as there is room, the subject gives way first."""
+    """One line. How long a form the subject has is decided by the width alone, so that it does not change from tick to
+    tick; the sentence then has the rest, whole where that is enough, else in short. Both are always there.
+    """
 
     def draw(self, width: int, height: int) -> Iterable[Line]:
         """The header."""
         data = self.data
+        clock = data.clock if width >= _ROOMY else data.clock[:5]
+        room = width - len(_NAME) - len(clock) - 9  # the signs and spaces between the parts
+        line = self.line().add(_NAME, "name").add("  ")
+        line.add(self._subject(room - (_SENTENCE if width >= _ROOMY else _SHORT)), "label")
         right = self.line()
         if data.freeze:
             right.add(f" {self.glyphs.frozen} {self.text(data.freeze)} ", "cursor").add("  ")
         right.add(f"{self.glyphs.state} ", state_role(data.state))
-        room = width - len(_NAME) - right.width - len(data.clock) - 6
+        room = width - line.width - right.width - len(clock) - 6
         sentence = self.text(data.sentence)
-        right.add(fit(sentence, min(len(sentence), max(10, room)), self.glyphs.ellipsis), state_role(data.state))
-        right.add(f"   {data.clock} ", "label")
-        line = self.line().add(_NAME, "name").add("  ")
-        room = width - line.width - right.width - 2
-        subjects = (self.text(subject) for subject in self.data.subjects)
-        line.add(next((subject for subject in subjects if cell_len(subject) <= room), ""), "label")
+        if cell_len(sentence) > room and data.short:
+            sentence = self.text(data.short)
+        right.add(fit(sentence, min(cell_len(sentence), max(10, room)), self.glyphs.ellipsis), state_role(data.state))
+        right.add(f"   {clock} ", "label")
         yield line.to(width - right.width).extend(right)
+
+    def _subject(self, room: int) -> str:
+        """The longest form that fits; of the shortest, what is proved is cut and on what is kept."""
+        between = self.text(" · ")
+        what = where = ""
+        for what, where in self.data.subjects:
+            text = between.join(self.text(part) for part in (what, where) if part)
+            if cell_len(text) <= room:
+                return text
+        if not where:
+            return fit(self.text(what), max(0, room), self.glyphs.ellipsis)
+        end = between + self.text(where)
+        return fit(self.text(what), max(4, room - cell_len(end)), self.glyphs.ellipsis) + end

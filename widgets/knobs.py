@@ -148,7 +148,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
             self._typed = self._typed[:-1] or None
             self.redraw()
 
-    def type_digit(self, digit: str) -> None:
+    def action_digit(self, digit: int) -> None:
         """Append a digit to the number being typed."""
         row = self.row
         if row is None:
@@ -157,7 +157,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
             self.post_message(self.Refused(f"{row.name}: {row.locked or 'takes a choice: use the arrows'}"))
             return
         if len(self._typed or "") < _VALUE - 1:
-            self._typed = (self._typed or "") + digit
+            self._typed = f"{self._typed or ''}{digit}"
             self.redraw()
 
     def turn(self, row: KnobRow, by: int) -> None:
@@ -193,13 +193,6 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         self.redraw()
 
     # -- events --
-
-    def on_key(self, event: events.Key) -> None:
-        """Digits type a number."""
-        if event.character is not None and event.character.isdigit() and event.character.isascii():
-            event.stop()
-            event.prevent_default()
-            self.type_digit(event.character)
 
     def on_blur(self) -> None:
         """A number that was being typed is dropped."""

@@ -33,7 +33,8 @@ def headline(view: DeviceView, recent: Sequence[Segment], now: float) -> Headlin
         if lasted >= LASTING_S:
             return Headline(view.state, "computing")
     elif lasted >= LASTING_S and view.cause is not None:
-        return Headline(view.state, f"{view.state.value} for {_long(lasted)}: {REASON[view.cause]}")
+        short = f"{view.state.value} for {_long(lasted)}"
+        return Headline(view.state, f"{short}: {REASON[view.cause]}", short)
     lost: dict[tuple[DeviceState, Cause], float] = {}
     busy = total = 0.0
     for segment in recent:
@@ -47,8 +48,8 @@ def headline(view: DeviceView, recent: Sequence[Segment], now: float) -> Headlin
     if total <= 0 or not lost or busy >= _MOSTLY * total:
         return Headline(DeviceState.COMPUTING if busy else view.state, "computing" if busy else view.state.value)
     (state, cause), seconds = max(lost.items(), key=lambda item: item[1])
-    sentence = f"computing {_share(busy, total)}, {state.value} {_share(seconds, total)}: {REASON[cause]}"
-    return Headline(state, sentence)
+    short = f"computing {_share(busy, total)}, {state.value} {_share(seconds, total)}"
+    return Headline(state, f"{short}: {REASON[cause]}", short)
 
 
 def _share(part: float, whole: float) -> str:

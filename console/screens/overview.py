@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -11,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 
-from console.actions import ACTIONS, Scope, bindings
+from console.actions import ACTIONS, Scope, bindings, digits
 from console.frame import Frame
 from console.screens import present
 from console.screens.arrangement import Arrangement, arrange
@@ -20,7 +21,7 @@ from prover.pipeline.knobs import KnobSpec
 from widgets.device import DeviceData, DevicePanel
 from widgets.glyphs import Glyphs
 from widgets.header import HeaderData, HeaderLine
-from widgets.keybar import Key, KeyBar
+from widgets.keybar import Key, KeyBar, KeyBarData
 from widgets.knobs import KnobPanel, KnobsData
 from widgets.logview import LogView
 from widgets.partitions import PartitionsData, PartitionsPanel
@@ -34,7 +35,7 @@ _MOST_LINES = 18
 class Knobs(KnobPanel):
     """The knobs panel with its keys from the registry."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.KNOBS)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.KNOBS), *digits()]
 
 
 class Log(LogView):
@@ -65,7 +66,7 @@ class OverviewScreen(Screen[None]):
         self.log_rule = RuleLine(RuleData("Log"), glyphs, id="log-rule")
         self.log_view = Log(glyphs, id="log")
         keys = tuple(Key(action.shown, action.label, action.act) for action in ACTIONS if action.footer)
-        self.keys = KeyBar(keys, glyphs, id="keys")
+        self.keys = KeyBar(KeyBarData(keys), glyphs, id="keys")
 
     def compose(self) -> ComposeResult:
         """All panels, top to bottom."""
@@ -121,6 +122,10 @@ class OverviewScreen(Screen[None]):
         else:
             note, role = f"{view.below} lines below, end follows", "warn"
         self.log_rule.data = RuleData(title, note, role, view.has_focus)
+
+    def tell(self, notice: str, role: str = "value") -> None:
+        """Put a notice in the last line; an empty one gives the line back to the keys."""
+        self.keys.data = replace(self.keys.data, notice=notice, role=role)
 
     def reach(self, panel: KnobPanel | LogView) -> None:
         """Focus a panel. One that is hidden at this size gets its rows first."""

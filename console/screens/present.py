@@ -49,33 +49,39 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     """The first line."""
     snapshot = frame.snapshot
     what = snapshot.workload or snapshot.circuit
-    where = _where(frame.devices)
-    choices = (("in-process", what, where), (what, where), (what,), (what.partition(",")[0],))
-    subjects = tuple(" · ".join(part for part in parts if part) for parts in choices)
+    circuit = what.partition(",")[0]
+    name = circuit.removeprefix("built-in ")
+    where, short = _where(frame.devices), _where(frame.devices, brief=True)
+    subjects = ((f"in-process · {what}", where), (what, where), (what, short), (circuit, short), (name, short))
+    brief = ""
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
     elif frame.devices:
-        state, sentence = _told(frame.devices)
+        state, sentence, brief = _told(frame.devices)
     else:
         state, sentence = DeviceState.IDLE, "no device"
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
     clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
-    return HeaderData(subjects, state, sentence, clock, freeze)
+    return HeaderData(subjects, state, sentence, clock, brief, freeze)
 
 
-def _where(devices: Sequence[DeviceFrame]) -> str:
-    """What it runs on: ``NVIDIA H200``, ``2 × NVIDIA H200``."""
-    names = [device_name(one.view) for one in devices]
+def _where(devices: Sequence[DeviceFrame], *, brief: bool = False) -> str:
+    """What it runs on: ``NVIDIA H200``, ``2 × NVIDIA H200``; in brief ``CPU``, ``H200``, ``2 × H200``."""
+    names = [_brief_name(one.view) if brief else device_name(one.view) for one in devices]
     if len(names) > 1 and len(set(names)) == 1:
         return f"{len(names)} × {names[0]}"
     return " + ".join(names)
 
 
-def _told(devices: Sequence[DeviceFrame]) -> tuple[DeviceState, str]:
-    """The state in words; of several devices, of the first that does not compute."""
+def _brief_name(view: DeviceView) -> str:
+    return "CPU" if view.kind == "host" else view.name.removeprefix("NVIDIA ")
+
+
+def _told(devices: Sequence[DeviceFrame]) -> tuple[DeviceState, str, str]:
+    """The state in words and in brief; of several devices, of the first that does not compute."""
     one = next((d for d in devices if d.headline.state is not DeviceState.COMPUTING), devices[0])
-    sentence = one.headline.sentence
-    return one.headline.state, f"GPU {one.view.ordinal}: {sentence}" if len(devices) > 1 else sentence
+    told, which = one.headline, f"GPU {one.view.ordinal}: " if len(devices) > 1 else ""
+    return told.state, which + told.sentence, which + told.short if told.short else ""
 
 
 def device(frame: Frame, one: DeviceFrame) -> DeviceData:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from fake_feed import FakeFeed
 from pilot_console import drive
+from textual.events import Key
 from textual.pilot import Pilot
 
 from console import actions
@@ -25,6 +26,14 @@ async def settle(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed, seconds: fl
     app.tick()
     await pilot.pause()
     return screen_text(app.screen)
+
+
+def told(app: ConsoleApp) -> str:
+    """What stands in the last line in place of the keys."""
+    notice = app.overview.keys.data.notice
+    last = screen_text(app.screen).splitlines()[-1]
+    assert notice in last if notice else "help" in last
+    return notice
 
 
 def knob_line(text: str, name: str) -> str:
@@ -113,17 +122,56 @@ def test_a_typed_number_is_dropped_by_escape_and_refused_out_of_range():
         await pilot.press("9", "9", "enter")
         await settle(pilot, app, feed)
         assert feed.calls == []
-        assert any("outside 0 to 64" in notice.message for notice in app._notifications)
+        assert "outside 0 to 64" in told(app)
         await pilot.press("escape")
         assert not app.overview.knobs.has_focus
 
     drive(act)
 
 
+def test_keys_that_come_in_one_piece_belong_to_the_panel_that_the_first_of_them_opens():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        for key in ("k", "1", "2", "enter"):  # all of them in the queue before the first is looked at
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settle(pilot, app, feed)
+        assert feed.calls == [("synthesis_lookahead", 12)]
+
+    drive(act)
+
+
+def test_a_notice_stands_in_the_last_line_and_goes_by_itself_or_by_a_click():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k", "9", "9", "enter")
+        assert "99 is outside 0 to 64" in told(app) and screen_text(app.screen).endswith(" q quit")
+        await pilot.click(app.overview.keys, offset=(3, 0))
+        assert told(app) == ""
+        await pilot.press("9", "9", "enter")
+        assert told(app)
+        app.unsay()
+        assert told(app) == ""
+
+    drive(act)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_a_long_notice_covers_neither_the_knobs_nor_the_keys(size: tuple[int, int]):
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await pilot.press("k")
+        app.say("a theme's mistake, told at length " * 8, "warning")
+        await pilot.pause(0.3)
+        assert told(app) == ""
+        toasts = list(app.screen.query("Toast"))
+        assert len(toasts) == 1 and toasts[0].region.area
+        for panel in (app.overview.knobs, app.overview.keys, app.overview.why, app.overview.header):
+            assert not toasts[0].region.overlaps(panel.region)
+
+    drive(act, size=size, notices=True)
+
+
 def test_choices_turn_with_arrows_and_enter_but_not_with_digits():
     async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
         await pilot.press("k", "down", "down", "down", "3")
-        assert any("takes a choice" in notice.message for notice in app._notifications)
+        assert "takes a choice" in told(app)
         await pilot.press("enter")
         await settle(pilot, app, feed, 1)
         assert feed.calls == [("gpu_lock", "coarse")]
@@ -139,7 +187,7 @@ def test_the_end_of_a_range_says_so():
         await pilot.press("k", "down", "left")
         await settle(pilot, app, feed)
         assert feed.calls == []
-        assert any("end of its range" in notice.message for notice in app._notifications)
+        assert "end of its range" in told(app)
 
     drive(act)
 
@@ -183,9 +231,9 @@ def test_pause_and_undo():
         await pilot.press("u")
         await settle(pilot, app, feed, 1)
         assert feed.calls[-1] == ("undo", None) and not feed.engine.in_force["paused"]
-        assert any("undone: paused is no again" in notice.message for notice in app._notifications)
+        assert "undone: paused is no again" in told(app)
         await pilot.press("u")
-        assert any("nothing to undo" in notice.message for notice in app._notifications)
+        assert "nothing to undo" in told(app)
 
     drive(act)
 
@@ -249,19 +297,42 @@ def test_themes_change_by_key():
     drive(act)
 
 
-def test_the_palette_offers_what_the_registry_has():
+def test_the_palette_offers_every_action_of_the_registry_and_every_theme():
     async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
-        offered = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"Help", "Pause", "Freeze", "Quit", "Theme Light", "Undo"} <= offered
-        await pilot.press("ctrl+p")
-        await pilot.pause(0.2)
-        await pilot.press(*"pause")
-        await pilot.pause(0.5)
-        await pilot.press("enter")
-        await pilot.pause(0.5)
-        await pilot.press("enter")
-        await pilot.pause(0.3)
+        offered = list(app.get_system_commands(app.screen))
+        titles = [command.title for command in offered]
+        assert len(set(titles)) == len(titles) == len(actions.ACTIONS) + 4
+        assert {"Zoom in", "Zoom out", "Knobs", "Next panel", "Theme", "Theme Light", "Log: page up"} <= set(titles)
+        for action, command in zip(actions.ACTIONS, offered, strict=False):
+            assert command.title.lower().endswith(action.label.lower())
+            assert command.help.startswith(action.description) and action.shown in command.help
+
+    drive(act)
+
+
+async def from_the_palette(pilot: Pilot[Any], query: str) -> None:
+    await pilot.press("ctrl+p")
+    await pilot.pause(0.2)
+    await pilot.press(*("space" if sign == " " else sign for sign in query))
+    await pilot.pause(0.5)
+    await pilot.press("enter")
+    await pilot.pause(0.5)
+    await pilot.press("enter")
+    await pilot.pause(0.3)
+
+
+def test_the_palette_runs_what_it_offers():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        await from_the_palette(pilot, "pause")
         assert feed.calls == [("paused", True)]
+        await from_the_palette(pilot, "zoom out")
+        assert app.window_s == 120.0
+        await from_the_palette(pilot, "next panel")
+        assert app.overview.knobs.has_focus
+        feed.lines = [f"line {number}" for number in range(100)]
+        app.tick()
+        await from_the_palette(pilot, "page up")
+        assert app.overview.log_view.has_focus and not app.overview.log_view.following
 
     drive(act)
 

@@ -71,9 +71,10 @@ def test_dialogs_notices_and_the_palette_are_ascii_too():
             """What is composed, containers' borders included."""
             return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
-        app.say("a → notice …")
-        await pilot.pause(0.3)
-        assert "a > notice ~" in drawn() and drawn().isascii(), drawn()
+        for text in ("a → notice …", "a → long notice …" * 6):
+            app.say(text)
+            await pilot.pause(0.3)
+            assert "notice ~" in drawn() and drawn().isascii(), drawn()
         for open_it, close_it in (("question_mark", "escape"), ("ctrl+p", "escape")):
             await pilot.press(open_it)
             await pilot.pause(0.5)

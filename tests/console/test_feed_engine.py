@@ -116,7 +116,7 @@ def view(state: DeviceState, cause: Cause | None, since: float) -> DeviceView:
 
 def test_headlines():
     long = headline(view(DeviceState.STARVED, Cause.SYNTHESIS, 100.0), (), 103.2)
-    assert long.sentence == "starved for 3 s: nothing synthesised"
+    assert (long.sentence, long.short) == ("starved for 3 s: nothing synthesised", "starved for 3 s")
     assert headline(view(DeviceState.COMPUTING, None, 100.0), (), 105.0).sentence == "computing"
     assert headline(view(DeviceState.IDLE, Cause.REQUESTS, 100.0), (), 100.1).sentence == "idle"
     for cause in Cause:
