@@ -112,13 +112,19 @@ class EventKind(StrEnum):
     WORKER_STOPPED = "worker_stopped"
     ENGINE_STARTED = "engine_started"
     ENGINE_STOPPED = "engine_stopped"
+    KERNELS = "kernels"
+    """A stretch in which kernels of a slot ran, by the device's own events; told before the span of its phase."""
+    DEVICE_LOST = "device_lost"
+    """A device answers no more; its slots are made again elsewhere or fail."""
+    SLOT_REQUEUED = "slot_requeued"
+    """A device failed a slot that is no fault of the slot's: it is made again from synthesis on."""
     FIRST_RUN = "first_run"
     """A first-run cost (key loading, compilation): a span that never enters an average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One happening. ``SPAN`` and ``FIRST_RUN`` carry ``start``; ``at`` is then the end.
+    """One happening. ``SPAN``, ``KERNELS`` and ``FIRST_RUN`` carry ``start``; ``at`` is then the end.
 
     ``partitions`` are the partitions of the slot that the event is about (one in partitioned mode).
     """

@@ -19,6 +19,7 @@ from prover.model import KERNEL_PHASES, Cause, DeviceState, Event, EventKind, Ph
 PAUSE_S = 1.0
 WINDOW_S = 900.0
 _SETTLED_S = 2.0
+_LEAST_GAP_S = 1e-3
 
 Slot = tuple[str | None, tuple[int, ...]]
 
@@ -26,6 +27,8 @@ Slot = tuple[str | None, tuple[int, ...]]
 class Occupancy(NamedTuple):
     """What goes on around a device at one instant."""
 
+    lost: bool = False
+    """It answers no more."""
     kernel: bool = False
     """A kernel runs on it."""
     copy: bool = False
@@ -39,10 +42,11 @@ class Occupancy(NamedTuple):
     """A partition waits for synthesis or is in it."""
 
     @classmethod
-    def of(cls, phases: Iterable[Phase], *, queued: bool, asked: bool, paused: bool) -> Occupancy:
+    def of(cls, phases: Iterable[Phase], *, queued: bool, asked: bool, paused: bool, lost: bool = False) -> Occupancy:
         """From the phases of the slots that are on the device."""
         present = set(phases)
         return cls(
+            lost=lost,
             kernel=not present.isdisjoint(_KERNELS),
             copy=not present.isdisjoint(_COPY_PHASES),
             cpu=not present.isdisjoint(_CPU_PHASES),
@@ -57,6 +61,7 @@ _KERNELS = (*KERNEL_PHASES, Phase.GPU)
 _COPY_PHASES = (Phase.H2D, Phase.D2H)
 _CPU_PHASES = (Phase.SETUP, Phase.LOCK_WAIT)
 _STATES: tuple[tuple[DeviceState, Cause | None], ...] = (
+    (DeviceState.LOST, Cause.LOST),
     (DeviceState.COMPUTING, None),
     (DeviceState.COPYING, Cause.TRANSFER),
     (DeviceState.LOCK_WAIT, Cause.LOCK),
@@ -119,6 +124,8 @@ class DeviceFigures:
 
     ordinal: int
     busy_s: float
+    gpu_active_s: float | None
+    """``busy_s`` where it is by the device's own events; None where it is the union of the phases' wall times."""
     utilisation: float | None
     steady_utilisation: float | None
     utilisation_by: Mapping[str, float | None]
@@ -162,12 +169,15 @@ class _Lane:
     cpu: IntervalSet = field(default_factory=IntervalSet)
     locked: IntervalSet = field(default_factory=IntervalSet)
     sections: IntervalSet = field(default_factory=IntervalSet)
+    by_events: bool = False
+    """The device tells when its kernels ran: phases say nothing of that."""
+    lost_since: float | None = None
     open: dict[Slot, _Open] = field(default_factory=dict)
 
     def layer(self, phase: Phase) -> IntervalSet:
-        """Where a phase's intervals go."""
+        """Where a phase's intervals go; kernel phases are the host's work around them where events tell of these."""
         if phase in _KERNELS:
-            return self.kernels
+            return self.cpu if self.by_events else self.kernels
         return self.copies if phase in _COPY_PHASES else self.cpu
 
     def sets(self) -> tuple[IntervalSet, ...]:
@@ -210,6 +220,8 @@ class Timeline:
         self._paused = IntervalSet()
         self._paused_since: float | None = None
         self._phases: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in Phase}
+        self._active: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in KERNEL_PHASES}
+        """Seconds of kernels in these phases, by the device's events."""
         self._completions: deque[Completion] = deque()
         self._reached: deque[tuple[float, int]] = deque()
         self._gaps: dict[tuple[int, float, float], Gap] = {}
@@ -241,8 +253,16 @@ class Timeline:
             self._requests[event.job] = _Request(event.at, partitions, event.at)
         elif kind in _JOB_ENDS:
             self._fold_job_end(event)
+        elif kind is EventKind.KERNELS and event.device is not None and event.start is not None:
+            lane = self._lanes.setdefault(event.device, _Lane())
+            lane.by_events = True
+            lane.kernels.add(event.start, event.at)
         elif kind is EventKind.PROOF_WITHHELD:
             self._fold_withheld(event)
+        elif kind is EventKind.SLOT_REQUEUED:
+            self._synthesised(event, len(event.partitions))
+        elif kind is EventKind.DEVICE_LOST and event.device is not None:
+            self._lanes.setdefault(event.device, _Lane()).lost_since = event.at
         elif kind is EventKind.PARTITION_FAILED:
             self._reach(event, event.at)
         elif kind is EventKind.KNOB_PROPOSED and event.fields.get("name") == "paused":
@@ -269,6 +289,9 @@ class Timeline:
         good = event.fields.get("ok") is not False
         if good:
             self._phases[phase].append((event.at, event.at - start))
+            active = event.fields.get("gpu_active_s")
+            if isinstance(active, float) and phase in KERNEL_PHASES:
+                self._active[phase].append((event.at, active))
         if phase is Phase.QUEUED:
             self._queued_open.pop(slot, None)
             self._queued.add(start, event.at)
@@ -341,7 +364,7 @@ class Timeline:
                 intervals.prune(horizon)
         for intervals in (self._in_flight, self._asked, self._queued, self._paused):
             intervals.prune(horizon)
-        for spans in self._phases.values():
+        for spans in (*self._phases.values(), *self._active.values()):
             while spans and spans[0][0] < horizon:
                 spans.popleft()
         while self._completions and self._completions[0].ended < horizon:
@@ -365,7 +388,7 @@ class Timeline:
 
     def busy(self, device: int, start: float, end: float) -> list[Interval]:
         """When at least one kernel ran on a device, within ``[start, end)``."""
-        return self._layers(device, start, end)[0]
+        return self._layers(device, start, end)[1]
 
     def utilisation(self, device: int, start: float, end: float) -> float | None:
         """Busy share of ``[start, end)``; None if it is empty."""
@@ -395,6 +418,7 @@ class Timeline:
         return device_state(
             Occupancy.of(
                 (opened.phase for opened in lane.open.values()),
+                lost=lane.lost_since is not None,
                 queued=bool(self._queued_open),
                 asked=any(request.asked_since is not None for request in self._requests.values()),
                 paused=self._paused_since is not None,
@@ -402,14 +426,28 @@ class Timeline:
         )
 
     def gaps(self, device: int, start: float, end: float) -> list[Gap]:
-        """The gaps between the device's busy intervals within ``[start, end)``."""
+        """The gaps between the device's busy intervals within ``[start, end)``.
+
+        Where events tell of kernels, what lies between two launches of one slot is no gap, though it is idle time.
+        """
         busy = self.busy(device, start, end)
-        return [self._gap(device, before[1], after[0]) for before, after in pairwise(busy)]
+        least = _LEAST_GAP_S if self._lanes.get(device, _NO_LANE).by_events else 0.0
+        pairs = ((before[1], after[0]) for before, after in pairwise(busy))
+        return [self._gap(device, *pair) for pair in pairs if pair[1] - pair[0] >= least]
 
     def phase_statistics(self, start: float | None = None) -> dict[Phase, PhaseStatistics]:
         """Statistics of each phase that ended well (since ``start``); first-run costs are not among them."""
         found = {}
         for phase, spans in self._phases.items():
+            statistics = phase_statistics(seconds for at, seconds in spans if start is None or at >= start)
+            if statistics is not None:
+                found[phase] = statistics
+        return found
+
+    def active_statistics(self, start: float | None = None) -> dict[Phase, PhaseStatistics]:
+        """Statistics of the seconds that kernels ran in each phase, by the device's events; empty without those."""
+        found = {}
+        for phase, spans in self._active.items():
             statistics = phase_statistics(seconds for at, seconds in spans if start is None or at >= start)
             if statistics is not None:
                 found[phase] = statistics
@@ -461,6 +499,7 @@ class Timeline:
         return DeviceFigures(
             ordinal=device,
             busy_s=busy_s,
+            gpu_active_s=busy_s if self._lanes.get(device, _NO_LANE).by_events else None,
             utilisation=busy_s / span if span > 0 else None,
             steady_utilisation=steady_utilisation(busy),
             utilisation_by=self._utilisation_by(device, busy_s, start, end),
@@ -509,7 +548,9 @@ class Timeline:
         open_ = list(lane.open.values())
         asked = [request.asked_since for request in self._requests.values() if request.asked_since is not None]
         paused = [] if self._paused_since is None else [self._paused_since]
+        lost = lane.lost_since
         return [
+            [] if lost is None or lost >= end else [(max(start, lost), end)],
             _clip(lane.kernels, [was.start for was in open_ if was.phase in _KERNELS], start, end),
             _clip(lane.copies, [was.start for was in open_ if was.phase in _COPY_PHASES], start, end),
             _clip(lane.cpu, [was.start for was in open_ if was.phase in _CPU_PHASES], start, end),

@@ -75,9 +75,9 @@ class CupyDriver:
 
     def _translated(self, error: Any) -> DeviceLost | CudaFailure:
         if error.status in _STICKY:
-            lost = DeviceLost(str(error), self._name)
-            self.lost = self.lost or lost
-            return lost
+            # not the same object: one that is raised holds its frames, and with them arrays
+            self.lost = self.lost or DeviceLost(str(error), self._name)
+            return DeviceLost(str(error), self._name)
         return CudaFailure(str(error), self._name)
 
     def _or_none(self, function: Callable[..., int], *args: int) -> int | None:

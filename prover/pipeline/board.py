@@ -7,7 +7,7 @@ are replaced whole, so a snapshot takes no lock and waits for nobody.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -44,6 +44,8 @@ class DeviceRecord:
         self.ordinal = device.ordinal
         self.lock = DeviceLock(board.lock, board.wait)
         self.phases: dict[Slot, Phase] = {}
+        self.lost: str | None = None
+        """Why it can be used no more, in one line. (The error itself would hold what its frames held.)"""
         self.count_workers: Callable[[], int] = lambda: 0
         self.view = DeviceView(
             device.ordinal,
@@ -59,7 +61,8 @@ class DeviceRecord:
 
     def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:
         """Replace the view if it is no longer true."""
-        occupancy = Occupancy.of(self.phases.values(), queued=queued, asked=asked, paused=paused)
+        lost = self.lost is not None
+        occupancy = Occupancy.of(self.phases.values(), lost=lost, queued=queued, asked=asked, paused=paused)
         state, cause = device_state(occupancy)
         view, busy, holder = self.view, len(self.phases), self.lock.holder
         if (view.state, view.cause) != (state, cause):
@@ -116,6 +119,11 @@ class Board:
         self.asked = 0
         """Partitions of living jobs that are not synthesised yet."""
 
+    @property
+    def host_proves(self) -> bool:
+        """Whether a device proves on the machine's own cores."""
+        return any(record.view.kind == "host" for record in self.devices.values())
+
     def settle(self) -> None:
         """Bring the pictures of the devices and the knobs up to date."""
         now = self.clock()
@@ -152,6 +160,21 @@ class Board:
             worker=None if worker is None else worker.name,
             fields=fields or {},
         )
+
+    def kernels(self, slot: Slot, spans: Sequence[tuple[float, float]], now: float, worker: Worker) -> None:
+        """Kernels ran for a slot in these stretches."""
+        for start, end in spans:
+            self.events.emit(
+                worker.ring,
+                EventKind.KERNELS,
+                min(end, now),  # the clocks agree to some tens of microseconds
+                job=slot.job.id,
+                partitions=slot.partitions,
+                phase=slot.phase,
+                start=min(start, now),
+                device=slot.device,
+                worker=worker.name,
+            )
 
     def first_run(self, what: str, start: float, end: float) -> None:
         """A cost that is paid once (keys loaded, kernels compiled): apart, so that it enters no average."""

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 Loader = Callable[[Progress, CancelToken], Workload]
 """Makes the workload ready (circuit, keys), telling how far it is. Runs on a thread of its own."""
 
+Spare = Callable[[int], "Device"]
+"""Makes the device of this ordinal that takes over when all others are lost: the host."""
+
 FINALIZERS = 2
 
 
@@ -58,21 +61,21 @@ class Engine:
         clock: Clock = time.monotonic,
         cores: int | None = None,
         ring_capacity: int = 8192,
+        spare: Spare | None = None,
     ) -> None:
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
         self._line = Line(self._board, start, self._laggards)
         self._board.on_settle = self._line.book.settle
-        self._synthesis = SynthesisStage(self._line)
+        self._synthesis = SynthesisStage(self._line, cores or available_cores())
         self._finalizer = FinalizerStage(self._line)
+        self._cores = cores or available_cores()
+        self._spare = spare
         self._gpu: list[GpuStage] = []
+        self._pools = [self._synthesis.pool, self._finalizer.pool]
         for device in devices:
-            record = DeviceRecord(device, self._board)
-            self._board.devices[record.ordinal] = record
-            self._gpu.append(GpuStage(self._line, record, cores or available_cores()))
-        pools = [self._synthesis.pool, *(stage.pool for stage in self._gpu), self._finalizer.pool]
-        self._pools = pools
-        self._steward = Steward(pools, self._board)
+            self._add_device(device)
+        self._steward = Steward(self._pools, self._board)
         self._line.wake_synthesis = self._synthesis.pool.bell.notify_all
         self._line.wake_finalizers = self._finalizer.pool.bell.notify
         self._drained = threading.Condition(self._board.lock)
@@ -136,14 +139,14 @@ class Engine:
         """Change a knob, or say in one line why not. Never waits for a worker."""
         with self._board.transaction:
             receipt = self._line.book.propose(change)
-            self._follow_knobs()
+            self._accept(receipt)
             return receipt
 
     def undo(self, who: str = "operator") -> Receipt:
         """Propose back the latest accepted change that is neither an undo nor undone."""
         with self._board.transaction:
             receipt = self._line.book.undo(who)
-            self._follow_knobs()
+            self._accept(receipt)
             return receipt
 
     def stop(self, drain_timeout_s: float | None = 0.0) -> None:
@@ -245,6 +248,16 @@ class Engine:
 
     # -- knobs --------------------------------------------------------------------------------------------------------
 
+    def _accept(self, receipt: Receipt) -> None:
+        """Act on a change, if it was accepted."""
+        name = receipt.change.name if receipt.accepted and receipt.change is not None else None
+        if name == "gpu_workers_per_device":
+            for stage in self._gpu:
+                stage.limit = None  # the operator knows what became of the memory
+        if name == "on_device_lost" and self._state == "running" and self._all_lost and self._take_over():
+            self._line.closed = None
+        self._follow_knobs()
+
     def _follow_knobs(self) -> None:
         """Bring channel, pools and gates to the wanted values. Workers read theirs at their next hand-over."""
         knobs, line, board = self._line.book.current, self._line, self._board
@@ -256,7 +269,7 @@ class Engine:
             return
         self._synthesis.pool.target = knobs.synthesisers
         for stage in self._gpu:
-            stage.pool.target = knobs.integer("gpu_workers_per_device")
+            stage.follow(knobs.integer("gpu_workers_per_device"))
         self._wake()
 
     def _wake(self) -> None:
@@ -275,7 +288,9 @@ class Engine:
         if name in ("synthesis_concurrency", "max_parallel_synthesis"):
             return _sizes([self._synthesis.pool])
         if name == "gpu_workers_per_device":
-            return _sizes([stage.pool for stage in self._gpu])
+            limited = [stage for stage in self._gpu if stage.limit is not None and stage.limit < knobs.integer(name)]
+            short = tuple(f"gpu{stage.record.ordinal} {stage.limit} of {knobs[name]}: memory" for stage in limited)
+            return short + _sizes([stage.pool for stage in self._gpu if stage not in limited])
         if name == "slot_size":
             wanted = knobs[name]
             running = [job for job in self._board.jobs if job.cut_under is not None]
@@ -300,6 +315,41 @@ class Engine:
             "self_check": [self._finalizer.pool],
             "paused": [self._synthesis.pool, *gpu],
         }.get(name, [])
+
+    # -- devices ------------------------------------------------------------------------------------------------------
+
+    def _add_device(self, device: Device) -> None:
+        record = DeviceRecord(device, self._board)
+        if record.ordinal in self._board.devices:
+            raise ValueError(f"two devices of ordinal {record.ordinal}")
+        stage = GpuStage(self._line, record, self._cores, self._device_lost)
+        self._board.devices = {**self._board.devices, record.ordinal: record}  # replaced whole: pictures read it
+        self._gpu.append(stage)
+        self._pools.insert(-1, stage.pool)
+
+    @property
+    def _all_lost(self) -> bool:
+        return all(stage.record.lost is not None for stage in self._gpu)
+
+    def _device_lost(self, stage: GpuStage) -> None:
+        """A device answers no more: its workers leave, its slots find out, and somebody takes over if there is one."""
+        board, record = self._board, stage.record
+        board.announce(EventKind.DEVICE_LOST, board.clock(), device=record.ordinal, fields={"error": record.lost})
+        stage.pool.target = 0
+        record.lock.wake()
+        self._line.channel.wake()
+        if self._all_lost and not self._take_over():
+            self._line.closed = f"no device is left: {record.lost}"
+            self._line.fail_all(self._line.closed)
+        self._follow_knobs()
+
+    def _take_over(self) -> bool:
+        """Bring the spare device in, if there is one and the operator wants lost slots made again."""
+        if self._spare is None or self._line.book.current.text("on_device_lost") != "requeue":
+            return False
+        spare, self._spare = self._spare, None
+        self._add_device(spare(1 + max(self._board.devices, default=-1)))
+        return True
 
     # -- start and stop -----------------------------------------------------------------------------------------------
 

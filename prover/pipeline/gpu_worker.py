@@ -2,30 +2,47 @@
 
 With the narrow lock only ``ntt`` and ``msm`` run under the device's lock, so that a second worker's set-up and copies
 overlap the first one's kernels. The coarse lock is taken before the set-up and held until the sums are fetched.
+
+A device that is lost, or too crowded for a slot, is no fault of the slot's: it can be made again elsewhere, or with
+fewer workers on the device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from prover.device.errors import DeviceLost, OutOfMemory
+from prover.errors import ProverError
 from prover.model import Phase
 from prover.pipeline.board import DeviceRecord
 from prover.pipeline.interfaces import Cancelled, SlotProver, Workload
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.line import Line
-from prover.pipeline.records import Slot, Worker
+from prover.pipeline.records import Slot, Worker, one_line
 from prover.pipeline.workers import WorkerPool
 
 
 class GpuStage:
     """The workers of one device."""
 
-    def __init__(self, line: Line, record: DeviceRecord, cores: int) -> None:
+    def __init__(self, line: Line, record: DeviceRecord, cores: int, on_lost: Callable[[GpuStage], None]) -> None:
+        """``on_lost`` is told, within a transaction, when the device was lost; each of its slots has its end by then,
+        or finds out by itself.
+        """
         self._line = line
-        self._record = record
+        self.record = record
         self._cores = cores
+        self._on_lost = on_lost
+        self.limit: int | None = None
+        """The most workers that the device has memory for, as far as that is known."""
         self.pool = WorkerPool("gpu", f"gpu{record.ordinal}", self, line.board, record.ordinal)
         record.count_workers = lambda: len(self.pool.members)
+
+    def follow(self, wanted: int) -> None:
+        """Have so many workers, or as many as the device can bear."""
+        most = wanted if self.limit is None else min(wanted, self.limit)
+        self.pool.target = 0 if self.record.lost is not None else most
 
     def work(self, worker: Worker) -> None:
         """Until the pool lets the worker go."""
@@ -33,6 +50,7 @@ class GpuStage:
             knobs, workload = worker.knobs, self._line.workload
             assert knobs is not None and workload is not None
             self._prove(worker, slot, knobs, workload)
+            del slot  # hold nothing of it while waiting for the next
 
     def abandon(self, worker: Worker, cause: str) -> None:
         """Fail the slot of a worker that died."""
@@ -45,26 +63,26 @@ class GpuStage:
             slot = line.channel.take(lambda: self.pool.leaves(worker))
             if slot is None:
                 return None
-            slot.device = self._record.ordinal
+            slot.device = self.record.ordinal
             line.take_over(worker, slot)
             return slot
 
     def _prove(self, worker: Worker, slot: Slot, knobs: KnobSet, workload: Workload) -> None:
         line, clock = self._line, self._line.board.clock
-        passage = _Passage(line, self._record, worker, slot, coarse=knobs.text("gpu_lock") == "coarse")
+        passage = _Passage(line, self.record, worker, slot, coarse=knobs.text("gpu_lock") == "coarse")
         try:
-            pending, active = self._steps(passage, slot, knobs.device_threads(self._cores), workload)
+            pending = self._steps(passage, slot, knobs.device_threads(self._cores), workload)
         except Cancelled:
             now = clock()
             with line.board.transaction:
                 passage.unlock()
                 line.drop(slot, now, worker)
                 line.rest(worker)
-        except BaseException as error:  # whatever a workload raises is its job's failure
+        except BaseException as error:  # whatever a workload raises is its job's failure, or its device's
             now = clock()
             with line.board.transaction:
                 passage.unlock()
-                line.fail(slot, error, now, worker)
+                self._failed(worker, slot, error, now)
                 line.rest(worker)
             if not isinstance(error, Exception):
                 raise  # the worker dies of it and is replaced
@@ -72,17 +90,42 @@ class GpuStage:
             now = clock()
             with line.board.transaction:
                 passage.unlock()
-                line.finalize(slot, pending, now, worker, active)
+                line.finalize(slot, pending, now, worker, passage.active_s)
                 line.rest(worker)
 
-    def _steps(self, passage: _Passage, slot: Slot, threads: int, workload: Workload) -> tuple[Any, float | None]:
-        """The slot's sums, and its kernel time by device events. The prover is released once, whatever happens."""
+    def _failed(self, worker: Worker, slot: Slot, error: BaseException, now: float) -> None:
+        """A step raised: whose fault is it, and who makes the slot now?"""
+        again: ProverError | None = None
+        if isinstance(error, DeviceLost):
+            again = error if self._line.book.current.text("on_device_lost") == "requeue" else None
+        elif isinstance(error, OutOfMemory) and self._makes_room():
+            again = error
+        if again is not None:
+            self._line.requeue(slot, again, now, worker)
+        else:
+            self._line.fail(slot, error, now, worker)
+        if isinstance(error, DeviceLost) and self.record.lost is None:
+            self.record.lost = one_line(error)
+            self._on_lost(self)
+
+    def _makes_room(self) -> bool:
+        """Whether fewer workers may help a slot that found no memory: it was not alone on the device."""
+        if len(self.record.phases) < 2:
+            return False
+        self.limit = max(1, self.pool.target - 1)
+        self.pool.target = min(self.pool.target, self.limit)
+        self._line.channel.wake()
+        return True
+
+    def _steps(self, passage: _Passage, slot: Slot, threads: int, workload: Workload) -> Any:
+        """The slot's sums. Its prover is released once, whatever happens."""
         prover: SlotProver | None = None
         released = False
         try:
             passage.enter()
-            prover = workload.prover(slot.synthesis, self._record.device, threads, slot.job.token)
+            prover = workload.prover(slot.synthesis, self.record.device, threads, slot.job.token)
             slot.synthesis = None
+            passage.prover = prover
             prover.setup()
             passage.turn(Phase.H2D)
             prover.h2d()
@@ -92,18 +135,20 @@ class GpuStage:
             prover.msm()
             passage.end_kernels()
             pending = prover.d2h()
-            active = prover.gpu_active_s
+            passage.collect()
             released = True
             prover.release()
         except BaseException:
             if prover is not None and not released:
                 prover.release()
             raise
-        return pending, active
+        finally:
+            passage.prover = None
+        return pending
 
 
 class _Passage:
-    """A slot's way over a device: its phases in order, and the lock."""
+    """A slot's way over a device: its phases in order, the lock, and the time of its kernels."""
 
     def __init__(self, line: Line, record: DeviceRecord, worker: Worker, slot: Slot, *, coarse: bool) -> None:
         self._line = line
@@ -113,6 +158,9 @@ class _Passage:
         self._slot = slot
         self._coarse = coarse
         self._holds = False
+        self.prover: SlotProver | None = None
+        self.active_s: float | None = None
+        """Seconds that kernels ran for the slot so far, by the device's events; None where it has none."""
 
     def enter(self) -> None:
         """From the queue into the set-up."""
@@ -146,6 +194,17 @@ class _Passage:
                 self.unlock()
             self._turn(Phase.D2H, now)
 
+    def collect(self) -> float | None:
+        """Tell when kernels ran since the last call; their seconds, or None where the device has no events."""
+        spans = self.prover.kernel_spans() if self.prover is not None else None
+        if spans is None:
+            return None
+        seconds = sum(end - start for start, end in spans)
+        self.active_s = (self.active_s or 0.0) + seconds
+        if spans:
+            self._board.kernels(self._slot, spans, self._board.clock(), self._worker)
+        return seconds
+
     def unlock(self) -> None:
         """Let go of the lock if it is held. Called within a transaction."""
         if self._holds:
@@ -154,12 +213,17 @@ class _Passage:
 
     def _lock(self, now: float) -> None:
         self._turn(Phase.LOCK_WAIT, now)
-        job = self._slot.job
-        if not self._record.lock.acquire(self._worker.name, self._slot.key, lambda: job.over):
+        job, record = self._slot.job, self._record
+        given = record.lock.acquire(self._worker.name, self._slot.key, lambda: job.over or record.lost is not None)
+        if not given and not job.over and record.lost is not None:
+            raise DeviceLost("it failed before", record.device.name)
+        if not given:
             raise Cancelled
         self._holds = True
 
     def _turn(self, phase: Phase, now: float) -> None:
+        active = self.collect()
         if self._slot.job.over:
             raise Cancelled
-        self._board.turn(self._slot, phase, now, self._worker, locked=self._holds)
+        fields = {} if active is None else {"gpu_active_s": active}
+        self._board.turn(self._slot, phase, now, self._worker, locked=self._holds, fields=fields)

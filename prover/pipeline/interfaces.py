@@ -40,9 +40,10 @@ class SlotProver(Protocol):
     def release(self) -> None:
         """Free what the slot holds on the device. Idempotent."""
 
-    @property
-    def gpu_active_s(self) -> float | None:
-        """Device-event time in kernels, once ``d2h`` returned; None where the device has no such events."""
+    def kernel_spans(self) -> Sequence[tuple[float, float]] | None:
+        """When kernels ran for this slot, on ``time.monotonic``'s clock: what is known since the last call, in order.
+        None where the device has no such events. Asked after each step, and not after ``release``.
+        """
 
 
 class Workload(Protocol):

@@ -284,7 +284,7 @@ def _device_knobs(cores: int) -> tuple[KnobSpec, ...]:
             "threads",
             KnobType.INT,
             0,
-            "CPU threads of one synthesis; auto = one",
+            "CPU threads of one synthesis; auto = one beside the host device, else the synthesisers share all but one",
             effect=Effect.NEXT_PARTITION,
             minimum=0,
             maximum=cores,
@@ -296,9 +296,9 @@ def _device_knobs(cores: int) -> tuple[KnobSpec, ...]:
             "on_device_lost",
             KnobType.CHOICE,
             "fail",
-            "what happens to the slots of a device that is lost",
+            "what happens to the slots of a device that is lost: fail their jobs, or make them again on another device "
+            "(on the host if none is left)",
             choices=("fail", "requeue"),
-            active=False,
         ),
         KnobSpec(
             "split_prove",
@@ -462,10 +462,11 @@ class KnobSet(Mapping[str, KnobValue]):
         """Slots that are synthesised at once."""
         return min(self.integer("synthesis_concurrency"), self.integer("max_parallel_synthesis"))
 
-    @property
-    def synthesis_threads(self) -> int:
-        """CPU threads of one synthesis, ``auto`` resolved."""
-        return self.integer("threads") or 1
+    def synthesis_threads(self, cores: int, shared: bool) -> int:
+        """CPU threads of one synthesis, ``auto`` resolved: one where a device proves on the same ``cores``
+        (``shared``), else the synthesisers' part of all but one.
+        """
+        return self.integer("threads") or (1 if shared else max(1, (cores - 1) // self.synthesisers))
 
     def device_threads(self, cores: int) -> int:
         """CPU threads of a slot on the host device, ``auto`` resolved: all ``cores`` but the one that synthesises."""

@@ -107,6 +107,11 @@ class Line:
         for job in self.board.jobs:
             self._end(job, JobState.CANCELLED, self.board.clock(), None, why)
 
+    def fail_all(self, why: str) -> None:
+        """Fail every job."""
+        for job in self.board.jobs:
+            self._end(job, JobState.FAILED, self.board.clock(), None, f"job {job.id}: {why}")
+
     # -- hand-over points ---------------------------------------------------------------------------------------------
 
     def take_over(self, worker: Worker, slot: Slot) -> None:
@@ -222,10 +227,7 @@ class Line:
         if job.over:
             return
         if slot.attempt == 0:
-            self.board.mark(job, slot.partitions, PartitionState.PENDING)
-            self.board.synthesised(job, -count)
-            self.scheduler.again(job.seq, slot.partitions, attempt=1)
-            self.wake_synthesis()
+            self._again(slot, attempt=1)
         else:
             cause = "proof does not verify: the witness or the key is wrong"
             self._fail(slot, now, worker, Phase.FINALIZING, cause)
@@ -238,6 +240,29 @@ class Line:
         self._leave(slot, now, worker, ok=False)
         cause = error if isinstance(error, str) else one_line(error)
         self._fail(slot, now, worker, phase, cause)
+
+    def requeue(self, slot: Slot, error: ProverError, now: float, worker: Worker) -> None:
+        """A device failed a slot that another, or less crowded one can make: it is made again from synthesis on."""
+        job = slot.job
+        self._leave(slot, now, worker, ok=False)
+        if job.over:
+            return
+        self.board.announce(
+            EventKind.SLOT_REQUEUED,
+            now,
+            worker,
+            job=job,
+            partitions=slot.partitions,
+            device=slot.device,
+            fields={"error": one_line(error)},
+        )
+        self._again(slot, slot.attempt)
+
+    def _again(self, slot: Slot, attempt: int) -> None:
+        self.board.mark(slot.job, slot.partitions, PartitionState.PENDING)
+        self.board.synthesised(slot.job, -len(slot.partitions))
+        self.scheduler.again(slot.job.seq, slot.partitions, attempt)
+        self.wake_synthesis()
 
     def drop(self, slot: Slot, now: float, worker: Worker) -> None:
         """A step of a slot stopped because its job is over."""

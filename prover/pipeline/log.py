@@ -38,6 +38,7 @@ class _JobFacts:
     done: int = 0
     picked: dict[tuple[int, ...], float] = field(default_factory=dict)
     phases: dict[tuple[int, ...], dict[Phase, float]] = field(default_factory=dict)
+    active: dict[tuple[int, ...], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,9 @@ class LineFormat:
         elif event.phase is Phase.QUEUED:
             facts.picked[slot] = event.at
         elif event.phase is Phase.D2H:
+            active = event.fields.get("gpu_active_s")
+            if isinstance(active, float):
+                facts.active[slot] = active
             yield from self._left_device(event, facts, slot)
 
     def _left_device(self, event: Event, facts: _JobFacts, slot: tuple[int, ...]) -> Iterator[_Line]:
@@ -168,7 +172,11 @@ class LineFormat:
             gpu = event.at - facts.picked.pop(event.partitions, event.at)
             facts.phases.pop(event.partitions, None)
             filled = int(facts.done == facts.partitions)
-            message = _text("partition GPU prove complete", **about, gpu_ms=_ms(gpu), filled=filled)
+            active = facts.active.pop(event.partitions, None)
+            active_ms = None if active is None else _ms(active)
+            message = _text(
+                "partition GPU prove complete", **about, gpu_ms=_ms(gpu), gpu_active_ms=active_ms, filled=filled
+            )
             yield _Line("info", ENGINE, message)
         elif event.kind is EventKind.PARTITION_FAILED:
             synthesis = event.phase is Phase.SYNTHESIS
@@ -241,6 +249,11 @@ def _engine(event: Event) -> Iterator[_Line]:
             ENGINE,
             _text("pipeline GPU worker started", worker_id=ids[0], gpu=event.device, sub_id=ids[1]),
         )
+    elif event.kind is EventKind.DEVICE_LOST:
+        yield _Line("error", ENGINE, _text("device lost", gpu=event.device, error=fields.get("error")))
+    elif event.kind is EventKind.SLOT_REQUEUED:
+        about = {"job_id": event.job, "partition": _number(event.partitions), "gpu": event.device}
+        yield _Line("warn", ENGINE, _text("partition is made again", **about, error=fields.get("error")))
     elif event.kind is EventKind.WORKER_STOPPED:
         error = fields.get("error")
         if error is not None:

@@ -11,8 +11,9 @@ from prover.pipeline.workers import WorkerPool
 class SynthesisStage:
     """What a synthesiser does: take the next slot, make it, hand it over (or keep it while the channel is full)."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, cores: int) -> None:
         self._line = line
+        self._cores = cores
         self.pool = WorkerPool("synthesis", "synthesis", self, line.board)
 
     def work(self, worker: Worker) -> None:
@@ -39,8 +40,9 @@ class SynthesisStage:
         line, clock = self._line, self._line.board.clock
         workload, knobs, job = line.workload, worker.knobs, slot.job
         assert workload is not None and knobs is not None  # begin() gives a slot under neither's absence
+        threads = knobs.synthesis_threads(self._cores, line.board.host_proves)
         try:
-            synthesis = workload.synthesize(job.request.inputs, slot.partitions, knobs.synthesis_threads, job.token)
+            synthesis = workload.synthesize(job.request.inputs, slot.partitions, threads, job.token)
         except Cancelled:
             now = clock()
             with line.board.transaction:

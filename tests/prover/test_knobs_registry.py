@@ -53,6 +53,7 @@ ACTIVE = {
     "threads",
     "self_check",
     "drain_timeout_s",
+    "on_device_lost",
     "log_level",
     "paused",
 }
@@ -201,7 +202,10 @@ def test_sets_are_immutable_generations() -> None:
 def test_automatic_threads() -> None:
     assert KnobSet().device_threads(8) == 7
     assert KnobSet().device_threads(1) == 1
-    assert KnobSet().synthesis_threads == 1
+    assert KnobSet().synthesis_threads(8, shared=True) == 1
+    assert KnobSet().synthesis_threads(8, shared=False) == 7
+    assert KnobSet({"synthesis_concurrency": 3}).synthesis_threads(8, shared=False) == 2
+    assert KnobSet({"threads": 1}).synthesis_threads(8, shared=False) == 1
     assert KnobSet({"gpu_threads": 1}).device_threads(8) == 1
     assert KnobSet({"synthesis_concurrency": 20}).synthesisers == 18
 

@@ -41,7 +41,9 @@ COARSE = (Phase.SYNTHESIS, Phase.QUEUED, Phase.LOCK_WAIT, Phase.SETUP, Phase.H2D
 class Rig:
     """The engine and everything around it."""
 
-    def __init__(self, knobs: dict[str, KnobValue], durations: dict[str, float] | None, devices: int) -> None:
+    def __init__(
+        self, knobs: dict[str, KnobValue], durations: dict[str, float] | None, devices: int, spare: bool
+    ) -> None:
         self.time = VirtualTime(DURATIONS if durations is None else durations)
         self.workload = FakeWorkload(step=self._step)
         self.faults: dict[tuple[str, Any, int], BaseException] = {}
@@ -52,6 +54,7 @@ class Rig:
             KnobSet(knobs),
             clock=self.time,
             cores=4,
+            spare=fake_device if spare else None,
         )
         self.futures: dict[str, Future[JobResult]] = {}
         self.most_queued = 0
@@ -143,10 +146,11 @@ def rig(
     durations: dict[str, float] | None = None,
     devices: int = 1,
     start: bool = True,
+    spare: bool = False,
 ) -> Iterator[Rig]:
     """A started engine that is stopped and checked at the end."""
     before = set(threading.enumerate())
-    made = Rig(knobs or {}, durations, devices)
+    made = Rig(knobs or {}, durations, devices, spare)
     if start:
         made.engine.start()
     try:

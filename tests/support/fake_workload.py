@@ -6,12 +6,14 @@ import hashlib
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 from prover.cancel import CancelToken
+from prover.device.errors import DeviceLost
 
 STEPS = ("synthesize", "prover", "setup", "h2d", "ntt", "msm", "d2h", "release", "finish", "verify")
 Step = Callable[[str, Any, tuple[int, ...], CancelToken | None], None]
@@ -56,6 +58,8 @@ class FakeWorkload:
         self.threads_given: dict[str, set[int]] = {"synthesize": set(), "prover": set()}
         self.kernels: Counter[int] = Counter()
         self.kernel_clash = False
+        self.lost: set[int] = set()
+        """Devices that answer no more: since a step on them raised ``DeviceLost``."""
         self.buffers: weakref.WeakSet[Buffers] = weakref.WeakSet()
         self.provers: list[FakeSlotProver] = []
 
@@ -80,11 +84,21 @@ class FakeWorkload:
 
     def prover(self, synthesis: Buffers, device: Any, threads: int, cancel: CancelToken) -> FakeSlotProver:
         self.threads_given["prover"].add(threads)
-        self.enter("prover", synthesis.inputs, synthesis.partitions, cancel)
+        with self.losing(device.ordinal):
+            self.enter("prover", synthesis.inputs, synthesis.partitions, cancel)
         prover = FakeSlotProver(self, synthesis, device, cancel)
         with self.lock:
             self.provers.append(prover)
         return prover
+
+    @contextmanager
+    def losing(self, device: int) -> Iterator[None]:
+        """A step on a device, which is lost if the step says so."""
+        try:
+            yield
+        except DeviceLost:
+            self.lost.add(device)
+            raise
 
     def finish(self, pending: tuple[Any, tuple[int, ...], bool]) -> list[bytes]:
         inputs, partitions, honest = pending
@@ -128,7 +142,11 @@ class FakeSlotProver:
     def _step(self, step: str) -> None:
         assert STEPS.index(step) == STEPS.index(self._at) + 1, (self._at, step)
         self._at = step
-        self._workload.enter(step, *self._slot, self._cancel)
+        lost = self._workload.lost
+        if self._device.ordinal in lost:
+            raise DeviceLost("it failed before", self._device.name)
+        with self._workload.losing(self._device.ordinal):
+            self._workload.enter(step, *self._slot, self._cancel)
 
     def _kernel(self, step: str) -> None:
         ordinal = self._device.ordinal
@@ -160,8 +178,8 @@ class FakeSlotProver:
     def release(self) -> None:
         self.releases += 1
         self._synthesis = None
-        self._workload.enter("release", *self._slot, None)
+        with self._workload.losing(self._device.ordinal):
+            self._workload.enter("release", *self._slot, None)
 
-    @property
-    def gpu_active_s(self) -> float | None:
+    def kernel_spans(self) -> list[tuple[float, float]] | None:
         return None
