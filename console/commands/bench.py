@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prover.device import check_spec
 from prover.errors import InputError
 
 if TYPE_CHECKING:
     from console.progress import ProgressLine
     from prover.cancel import CancelToken
+    from prover.device import OpenedDevices
+    from prover.device.protocol import Device
+    from prover.groth16.workload import CircuitWorkload, WitnessFiles
     from prover.pipeline.interfaces import Workload
     from prover.pipeline.knobs import KnobSet
     from prover.pipeline.sweep import Level, Sweep
+    from prover.timeline import DeviceFigures
 
 SCHEMA = "cuzk-top/bench/1"
 STANDARD_MODE = {"slot_size": 0}
@@ -49,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
     ):
         if not least <= value <= most:
             raise InputError("number is out of range", f"{option} {value}", f"give {least} to {most}")
-    if args.device not in ("auto", "host"):
-        raise InputError("device is not built yet", f"--device {args.device}", "this version proves on the host")
+    check_spec(args.device)
     knobs = _knobs(args)
     with ProgressLine() as progress:
         report = run_interruptibly(lambda cancel: _measure(args, clients, knobs, progress, cancel))
@@ -89,24 +93,27 @@ def _knobs(args: argparse.Namespace) -> KnobSet:
 def _measure(
     args: argparse.Namespace, clients: list[int], knobs: KnobSet, progress: ProgressLine, cancel: CancelToken
 ) -> dict[str, Any]:
+    from prover.device import open_devices
     from prover.device.host import HostDevice
     from prover.pipeline.engine import Engine
     from prover.pipeline.sweep import Sweep
 
-    workload, inputs = _workload(args, progress, cancel)
-    device = HostDevice()
-    engine = Engine(workload, [device], knobs)
+    opened = open_devices(args.device)
+    workload, inputs = _workload(args, opened.devices[0], progress, cancel)
+    for device in opened.devices:
+        device.prepare(workload.key.curve, progress=progress)
+    engine = Engine(workload, opened.devices, knobs, spare=lambda ordinal: HostDevice(ordinal=ordinal))
     sweep = Sweep(inputs, args.partitions, args.count, clients, args.warmup)
     engine.start()
     try:
-        return report(
-            sweep, workload, f"{device.name} ({device.capability.arch})", knobs, sweep.measure(engine, progress, cancel)
-        )
+        return report(sweep, workload, opened, knobs, sweep.measure(engine, progress, cancel))
     finally:
         engine.stop()
 
 
-def _workload(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> tuple[Workload, Inputs]:
+def _workload(
+    args: argparse.Namespace, device: Device, progress: ProgressLine, cancel: CancelToken
+) -> tuple[CircuitWorkload | WitnessFiles, Inputs]:
     from prover.pipeline.knobs import available_cores
 
     name, cores = args.circuit, available_cores()
@@ -121,7 +128,9 @@ def _workload(args: argparse.Namespace, progress: ProgressLine, cancel: CancelTo
     from prover.circuits.builtin import DEFAULT, builtin
     from prover.groth16.workload import CircuitWorkload
 
-    circuit = CircuitWorkload.open(builtin(name or DEFAULT), threads=cores, progress=progress, cancel=cancel)
+    circuit = CircuitWorkload.open(
+        builtin(name or DEFAULT), threads=cores, progress=progress, cancel=cancel, device=device
+    )
     return circuit, lambda job: circuit.sample_inputs(job, args.partitions)
 
 
@@ -133,22 +142,29 @@ def _witness(zkey: Path, given: str | None) -> Path:
     raise InputError("witness not found", str(candidates[0]), "give --witness WTNS")
 
 
-def report(sweep: Sweep, workload: Workload, device: str, knobs: KnobSet, levels: Iterable[Level]) -> dict[str, Any]:
+def report(
+    sweep: Sweep, workload: Workload, opened: OpenedDevices, knobs: KnobSet, levels: Iterable[Level]
+) -> dict[str, Any]:
     """The report in the contract's schema."""
     return {
         "schema": SCHEMA,
         "simulated": False,
-        "device": device,
+        "device": ", ".join(f"{device.name} ({device.capability.arch})" for device in opened.devices),
+        "device_note": opened.note,
         "circuit": workload.circuit,
         "constraints": workload.constraints,
         "partitions": sweep.partitions,
         "knobs": dict(knobs),
-        "runs": [_level(level) for level in levels],
+        "runs": [_level(level, opened.devices) for level in levels],
     }
 
 
-def _level(level: Level) -> dict[str, Any]:
-    run, device = level.run, level.run.devices[0] if level.run.devices else None
+def _level(level: Level, devices: Sequence[Device]) -> dict[str, Any]:
+    """A run; figures of several devices are their mean, and stand apart in ``devices``."""
+    run = level.run
+    each = [_device(device) for device in run.devices]
+    active = [device.gpu_active_s for device in run.devices if device.gpu_active_s is not None]
+    gpus = [device for device in devices if device.capability.kind == "cuda"]
     return {
         "concurrency": level.concurrency,
         "proofs": run.proofs,
@@ -157,16 +173,35 @@ def _level(level: Level) -> dict[str, Any]:
         "ci95_s": run.ci95_s,
         "steady_seconds_per_proof": run.steady_seconds_per_proof,
         "proofs_per_minute": run.proofs_per_minute,
-        "utilisation": device.utilisation if device else None,
-        "steady_utilisation": device.steady_utilisation if device else None,
-        "idle_s_per_proof": device.idle_s_per_proof if device else None,
-        "gap_centre_s": device.clusters[0].centre_s if device and device.clusters else None,
+        **{name: _mean([device[name] for device in each]) for name in _OF_DEVICES},
+        "gpu_active_ms": 1e3 * sum(active) / run.proofs if active and run.proofs else None,
         "peak_rss_bytes": level.peak_rss_bytes,
-        "peak_device_bytes": None,
+        "peak_device_bytes": sum(device.memory().peak for device in gpus) if gpus else None,
         "phases": {phase.value: asdict(statistics) for phase, statistics in level.phases.items()},
+        "gpu_phases": {phase.value: asdict(statistics) for phase, statistics in level.gpu_phases.items()},
+        "devices": each,
         "verified": level.verified,
         "failed": run.failed,
     }
+
+
+_OF_DEVICES = ("utilisation", "steady_utilisation", "idle_s_per_proof", "gap_centre_s")
+
+
+def _device(figures: DeviceFigures) -> dict[str, Any]:
+    return {
+        "ordinal": figures.ordinal,
+        "utilisation": figures.utilisation,
+        "steady_utilisation": figures.steady_utilisation,
+        "utilisation_by": dict(figures.utilisation_by),
+        "idle_s_per_proof": figures.idle_s_per_proof,
+        "gap_centre_s": figures.clusters[0].centre_s if figures.clusters else None,
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -197,7 +232,8 @@ def table(report: dict[str, Any]) -> str:
         f"slots of {size}" if size else "standard mode",
         f"on {report['device']}",
     )
-    return "\n".join([", ".join(about), *lines]) + "\n"
+    note = [] if report["device_note"] is None else [report["device_note"]]
+    return "\n".join([", ".join(about), *note, *lines]) + "\n"
 
 
 def _number(value: float | None, digits: int) -> str:

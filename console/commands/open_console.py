@@ -19,6 +19,7 @@ from console.settings import (
     read_console_section,
     state_folder,
 )
+from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
 
 if TYPE_CHECKING:
@@ -73,8 +74,11 @@ def _refuse(args: argparse.Namespace) -> None:
             raise InputError("option is not built yet", option, "this version hosts the built-in workload only")
     if args.json and not args.once:
         raise InputError("--json prints one frame", "the console", "add --once")
-    if args.device not in ("auto", "host"):
-        raise InputError("device is not built yet", f"--device {args.device}", "this version proves on the host")
+    check_spec(args.device)
+    if args.device.startswith("cuda"):
+        from prover.device.cuda_probe import require
+
+        require(args.device)
     for option, value in (("-j", args.clients), ("--partitions", args.partitions)):
         if value is not None and not 1 <= value <= 1024:
             raise InputError("number is out of range", f"{option} {value}", "give 1 to 1024")
@@ -114,7 +118,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     log: LogFile | None = None
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
         log = LogFile(state_folder() / "logs")
-    engine = HostedEngine(starter(workload, knobs, log), workload.subject)
+    engine = HostedEngine(starter(workload, knobs, log, args.device), workload.subject)
     own = log.path if log is not None else None
     path = settings.log_path or own
     return EngineFeed(

@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> dict[str, object]:
     from console.commands.prove import device_threads
+    from prover.device import open_device
     from prover.formats.atomic import AtomicFiles
     from prover.formats.proof_json import verification_key_json
     from prover.formats.r1cs import read_r1cs
@@ -58,7 +59,10 @@ def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken)
     with AtomicFiles() as files:
         key_file = files.open(args.output)  # first, so that a place that cannot be written is known before the work
         vkey_file = files.open(args.vkey) if args.vkey else None
-        zkey = setup(ConstraintSystem.of_r1cs(r1cs), threads=threads, progress=progress, cancel=cancel)
+        device = open_device(args.device, threads)
+        zkey = setup(
+            ConstraintSystem.of_r1cs(r1cs), threads=threads, progress=progress, cancel=cancel, device=device
+        )
         digest = DigestWriter(key_file)
         write_zkey_to(digest, zkey)
         if vkey_file is not None:

@@ -63,23 +63,32 @@ class HostedSession:
             self._writer.stop()
 
 
-def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None) -> Starter:
-    """What starts the built-in workload on the host. NumPy and the native library are loaded by it, not before."""
+def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None, device: str = "auto") -> Starter:
+    """What starts the built-in workload on the devices that ``device`` names. NumPy, CuPy and the native library are
+    loaded by it, not before.
+    """
 
     def start(progress: Progress, cancel: CancelToken) -> Session:
         progress("loading the prover", None)
         from prover.circuits.builtin import builtin
+        from prover.device import open_devices
         from prover.device.host import HostDevice
         from prover.groth16.workload import CircuitWorkload
         from prover.pipeline.engine import Engine
         from prover.pipeline.feeder import Feeder
         from prover.pipeline.log import LogWriter
 
+        definition = builtin(workload.circuit)
+        opened = open_devices(device)
+        for each in opened.devices:
+            each.prepare(definition.curve, progress=progress)
         circuit = CircuitWorkload.open(
-            builtin(workload.circuit), threads=available_cores(), progress=progress, cancel=cancel
+            definition, threads=available_cores(), progress=progress, cancel=cancel, device=opened.devices[0]
         )
         circuit.name = workload.subject
-        engine = Engine(circuit, [HostDevice()], knobs)
+        engine = Engine(
+            circuit, opened.devices, knobs, spare=lambda ordinal: HostDevice(ordinal=ordinal), note=opened.note
+        )
         writer: LogWriter | None = None
         if log is not None:
             level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function

@@ -120,11 +120,13 @@ class HostDevice:
     uploaded. There are no streams that run aside: an operation has ended when it returns.
     """
 
-    ordinal = 0
     name = "host"
 
-    def __init__(self, threads: int = 0) -> None:
-        """``threads``: what a stream uses where it does not say; 0 = every core."""
+    def __init__(self, threads: int = 0, ordinal: int = 0) -> None:
+        """``threads``: what a stream uses where it does not say; 0 = every core. ``ordinal``: its number among the
+        devices of an engine.
+        """
+        self.ordinal = ordinal
         self.threads = threads or cores()
         page = os.sysconf("SC_PAGE_SIZE")
         self.capability = Capability(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
@@ -23,6 +23,9 @@ from prover.groth16.prove import Assignment, Pending, SlotProof, finish
 from prover.groth16.setup import ConstraintSystem, setup
 from prover.groth16.verify import Verifier
 from prover.groth16.witness import assign, check_fits
+
+if TYPE_CHECKING:
+    from prover.device.protocol import Device
 
 Progress = Callable[[str, float | None], None]
 
@@ -83,6 +86,7 @@ class CircuitWorkload(_KeyedWorkload):
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
         cache: Path | None = None,
+        device: Device | None = None,
     ) -> CircuitWorkload:
         """Build the circuit; load its key from the cache or make it.
 
@@ -92,6 +96,7 @@ class CircuitWorkload(_KeyedWorkload):
             progress: told what is being done.
             cancel: asks to stop.
             cache: the cache's directory; the user's by default.
+            device: where a key is made; the host by default.
 
         Raises:
             WriteError: if the cache cannot be written.
@@ -107,6 +112,7 @@ class CircuitWorkload(_KeyedWorkload):
                 threads=threads,
                 progress=lambda what, share: report(f"making the proving key: {what}", share),
                 cancel=cancel,
+                device=device,
             )
 
         zkey = KeyCache(cache).obtain(circuit.digest, make, report, cancel)
@@ -136,7 +142,7 @@ class CircuitWorkload(_KeyedWorkload):
         out = []
         for partition in partitions:
             made = evaluate(self._circuit, inputs[partition], threads, cancel)
-            out.append(Assignment(made.witness, made.a, made.b, made.c))
+            out.append(Assignment(made.witness, made.a, made.b))  # c is a*b: evaluation has checked every row
         return out
 
     def public_inputs(self, inputs: Sequence[U64Array], partition: int) -> list[int]:

@@ -62,7 +62,9 @@ class Engine:
         cores: int | None = None,
         ring_capacity: int = 8192,
         spare: Spare | None = None,
+        note: str | None = None,
     ) -> None:
+        """``spare`` makes what takes over when every device is lost; ``note``: what is to be said of the devices."""
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
         self._line = Line(self._board, start, self._laggards)
@@ -71,6 +73,7 @@ class Engine:
         self._finalizer = FinalizerStage(self._line)
         self._cores = cores or available_cores()
         self._spare = spare
+        self._note = note
         self._gpu: list[GpuStage] = []
         self._pools = [self._synthesis.pool, self._finalizer.pool]
         for device in devices:
@@ -110,6 +113,7 @@ class Engine:
                 "gpu_workers_per_device": knobs.integer("gpu_workers_per_device"),
                 "paused": knobs.flag("paused"),
                 "generation": knobs.generation,
+                "note": self._note,
             }
             self._board.announce(EventKind.ENGINE_STARTED, self._started, fields=fields)
             self._finalizer.pool.target = FINALIZERS

@@ -239,6 +239,8 @@ def _engine(event: Event) -> Iterator[_Line]:
             ENGINE,
             _text("initializing GPU workers", num_gpus=devices, gpu_workers_per_device=each, total_workers=workers),
         )
+        if fields.get("note") is not None:
+            yield _Line("warn", ENGINE, _text("devices", note=fields["note"]))
         yield _Line("info", ENGINE, _text("cuzk engine started", num_workers=workers, pipeline=True))
     elif event.kind is EventKind.ENGINE_STOPPED:
         yield _Line("info", ENGINE, "cuzk engine stopped")

@@ -32,6 +32,8 @@ class Level:
     concurrency: int
     run: RunFigures
     phases: dict[Phase, PhaseStatistics]
+    gpu_phases: dict[Phase, PhaseStatistics]
+    """Seconds of kernels in each phase, by the device's events; empty without those."""
     verified: int
     """Proofs (jobs) whose partitions were all verified."""
     peak_rss_bytes: int | None
@@ -71,7 +73,8 @@ class Sweep:
             if timeline.missed:
                 raise RuntimeError(f"{timeline.missed} events were lost: the figures would be wrong")
             (run,) = timeline.runs()
-            yield Level(clients, run, timeline.phase_statistics(), verified, peak_rss_bytes())
+            phases, active = timeline.phase_statistics(), timeline.active_statistics()
+            yield Level(clients, run, phases, active, verified, peak_rss_bytes())
 
     def _feed(
         self,
