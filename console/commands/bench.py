@@ -232,8 +232,8 @@ def table(report: dict[str, Any]) -> str:
         f"slots of {size}" if size else "standard mode",
         f"on {report['device']}",
     )
-    note = [] if report["device_note"] is None else [report["device_note"]]
-    return "\n".join([", ".join(about), *note, *lines]) + "\n"
+    note = "" if report["device_note"] is None else f"; {report['device_note']}"
+    return "\n".join([", ".join(about) + note, *lines]) + "\n"
 
 
 def _number(value: float | None, digits: int) -> str:

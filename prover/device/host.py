@@ -248,7 +248,9 @@ def _msm_many(stream: HostStream, *, curve: Curve, operands: Sequence[MsmTerms],
     count = buffers.row_count(scalars, _SCALAR_WORDS)
     for terms in operands:
         own = buffers.rows(scalars, terms.absent, count, _SCALAR_WORDS)
-        points.append(_Point(native.msm(curve, terms.group, terms.bases, own, None, stream.threads, stream.cancel)))
+        point = buffers.zeros(1, native.point_words(curve, terms.group))
+        native.msm(curve, terms.group, terms.bases, own, point, stream.threads, stream.cancel)
+        points.append(_Point(point))
     return points
 
 

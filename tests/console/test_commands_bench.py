@@ -38,7 +38,9 @@ def bench(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]
 
 def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None:
     report = bench(capsys, "-c", "3", "-j", "1,2")
-    assert list(report) == ["schema", "simulated", "device", "circuit", "constraints", "partitions", "knobs", "runs"]
+    assert list(report) == [
+        "schema", "simulated", "device", "device_note", "circuit", "constraints", "partitions", "knobs", "runs",
+    ]  # fmt: skip
     assert (report["schema"], report["simulated"], report["partitions"]) == ("cuzk-top/bench/1", False, 1)
     assert report["circuit"] == CIRCUIT and report["constraints"] > 900
     assert set(report["knobs"]) == set(REGISTRY) and report["knobs"]["slot_size"] == 0
@@ -56,13 +58,19 @@ def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None
             "steady_utilisation",
             "idle_s_per_proof",
             "gap_centre_s",
+            "gpu_active_ms",
             "peak_rss_bytes",
             "peak_device_bytes",
             "phases",
+            "gpu_phases",
+            "devices",
             "verified",
             "failed",
         ]
         assert (run["proofs"], run["verified"], run["failed"], run["peak_device_bytes"]) == (3, 3, 0, None)
+        assert (run["gpu_active_ms"], run["gpu_phases"]) == (None, {})  # the host has no events
+        (device,) = run["devices"]
+        assert (device["ordinal"], device["utilisation"]) == (0, run["utilisation"])
         assert run["proofs_per_minute"] == pytest.approx(60 / run["seconds_per_proof"])
         assert run["idle_s_per_proof"] == pytest.approx(run["seconds_per_proof"] * (1 - run["utilisation"]))
         assert 0 < run["utilisation"] < 1 and run["peak_rss_bytes"] > 2**20
@@ -123,7 +131,7 @@ def test_a_zkey_is_proved_with_the_witness_beside_it(capsys: pytest.CaptureFixtu
         (["-c", "1", "-j", "1", "--set", "warp=9"], "no such knob: warp: see cuzk-top knobs"),
         (["-c", "1", "-j", "1", "--set", "paused=true"], "a paused engine proves nothing"),
         (["-c", "1", "-j", "1", "--set", "max_batch_size=2"], "this engine does not act on that knob yet"),
-        (["-c", "1", "-j", "1", "--device", "cuda:3"], "device is not built yet: --device cuda:3"),
+        (["-c", "1", "-j", "1", "--device", "gpu"], "unknown device: gpu: use auto, host, cuda or cuda:N"),
         (["-c", "1", "-j", "1", "--circuit", "nonsense"], "unknown circuit: nonsense"),
         (["-c", "1", "-j", "1", "--circuit", "gone.zkey"], "cannot read: No such file or directory: gone.zkey"),
         (["-c", "1", "-j", "1", "--witness", "w.wtns"], "a witness belongs to a zkey: w.wtns"),
@@ -172,4 +180,4 @@ def test_the_knob_registry_as_a_table(capsys: pytest.CaptureFixture[str]) -> Non
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["knob", "default", "range"]
     assert [line.split()[0] for line in lines[1 : 1 + len(REGISTRY)]] == list(REGISTRY)
-    assert sum("not acted on by this engine yet" in line for line in lines) == 9
+    assert sum("not acted on by this engine yet" in line for line in lines) == 8
