@@ -103,9 +103,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("log-down", ("down",), "↓", "down", "One line towards now", "scroll_by(1)", Scope.LOG),
     Action("log-page-up", ("pageup",), "pgup", "page up", "One page towards the past", "page_by(-1)", Scope.LOG),
     Action("log-page-down", ("pagedown",), "pgdn", "page down", "One page towards now", "page_by(1)", Scope.LOG),
-    Action("log-left", ("left",), "←", "left", "Show what is left of the view", "sideways(-8)", Scope.LOG),
-    Action("log-right", ("right",), "→", "right", "Show what is right of the view", "sideways(8)", Scope.LOG),
-    Action("log-begin", ("home", "g"), "home", "oldest", "The oldest line kept", "begin", Scope.LOG),
+    Action("log-left", ("left",), "←", "left", "Shift the view to the left", "sideways(-8)", Scope.LOG),
+    Action("log-right", ("right",), "→", "right", "Shift the view to the right", "sideways(8)", Scope.LOG),
+    Action(
+        "log-begin", ("home", "g"), "home", "oldest", "The oldest line kept, from its beginning", "begin", Scope.LOG
+    ),
+    Action(
+        "log-line-begin", ("0",), "0", "line begin", "Show lines from their beginning again", "line_begin", Scope.LOG
+    ),
     Action("log-follow", ("end", "G"), "end", "follow", "The newest line, and follow", "follow", Scope.LOG),
 )
 """All actions, in the order in which help and footer list them."""

@@ -253,7 +253,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
             note.add(self.text(self.data.note), "warn")
         elif self.has_focus and row is not None and row.hint:
             text, role = (row.status, row.status_role) if row.status_role != "faint" else (row.hint, "label")
-            note.add(fit(self.text(text), min(len(text), width - 14), self.glyphs.ellipsis), role)
+            note.add(fit(self.text(text), min(len(text), width - 12), self.glyphs.ellipsis), role)
         elif len(rows) > room:
             note.add(f"{self._top + 1}-{min(len(rows), self._top + room)} of {len(rows)}", "faint")
         return self.rule(width, "Knobs", note, role="accent" if self.has_focus else "title")

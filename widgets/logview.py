@@ -50,7 +50,7 @@ class LogView(ScrollView, can_focus=True):
     HELP: ClassVar[str] = "Arrows, page up and page down scroll; end follows the newest line again."
 
     class Moved(Message):
-        """The reader scrolled, or new lines came in below the view."""
+        """The reader scrolled up, down or sideways, or new lines came in below the view."""
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, limit: int = 5000, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -67,6 +67,11 @@ class LogView(ScrollView, can_focus=True):
     def below(self) -> int:
         """Lines beneath the last visible one."""
         return max(0, len(self.lines) - int(self.scroll_offset.y) - self.size.height)
+
+    @property
+    def shifted(self) -> int:
+        """Cells by which the view stands to the right of the lines' beginnings."""
+        return int(self.scroll_offset.x)
 
     def write(self, lines: Iterable[str]) -> None:
         """Append lines (one refresh however many)."""
@@ -111,11 +116,20 @@ class LogView(ScrollView, can_focus=True):
 
     def action_sideways(self, cells: int) -> None:
         """Scroll sideways."""
-        self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, immediate=True, force=True)
+        self._shift(self.shifted + cells)
+
+    def action_line_begin(self) -> None:
+        """Show the lines from their beginnings again."""
+        self._shift(0)
+
+    def _shift(self, x: int) -> None:
+        self.scroll_to(x=max(0, x), animate=False, immediate=True, force=True)
         self.refresh()
+        self.post_message(self.Moved())
 
     def action_begin(self) -> None:
-        """Go to the oldest line."""
+        """Go to the oldest line, and to its beginning."""
+        self._shift(0)
         self._go(0)
 
     def action_follow(self) -> None:

@@ -28,6 +28,8 @@ _LEGEND = (
     Phase.MSM,
     Phase.FINALIZING,
 )
+_TITLE = "Partitions · each a whole circuit"
+"""Where there is room: a partition is no part of a circuit, but an instance of it with a proof of its own."""
 _ENDED = (PartitionState.DONE, PartitionState.FAILED, PartitionState.CANCELLED)
 _LIVE = (JobState.RUNNING, JobState.WAITING)
 
@@ -164,7 +166,8 @@ class PartitionsPanel(Canvas[PartitionsData]):
             if legend.width:
                 legend.add("  ")
             legend.extend(item)
-        return self.rule(width, "Partitions", legend)
+        said = _TITLE if legend.width + len(_TITLE) + 7 <= width else "Partitions"
+        return self.rule(width, said, legend)
 
     def _rescale(self, rows: Sequence[Row], width: int) -> None:
         now = self.data.now

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from widgets.canvas import Canvas, Line
+from rich.cells import cell_len
+
+from widgets.canvas import Canvas, Line, fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +26,7 @@ class RuleLine(Canvas[RuleData]):
     def draw(self, width: int, height: int) -> Iterable[Line]:
         """The rule."""
         data = self.data
-        note = self.line().add(self.text(data.note), data.role)
+        text = self.text(data.note)
+        room = max(0, width - cell_len(self.text(data.title)) - 9)
+        note = self.line().add(fit(text, min(cell_len(text), room), self.glyphs.ellipsis), data.role)
         yield self.rule(width, data.title, note, role="accent" if data.focused else "title")

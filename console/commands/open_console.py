@@ -43,8 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the console."""
     parser.add_argument("--workload", metavar="CIRCUIT", help="built-in circuit to prove, as poseidon-merkle-13")
     parser.add_argument("-j", dest="clients", type=int, metavar="CLIENTS", help="jobs in flight (2)")
-    parser.add_argument("--partitions", type=int, metavar="P", help="partitions of a job (8)")
-    parser.add_argument("--log", type=Path, metavar="PATH", help="follow this log instead of the engine's own")
+    parser.add_argument(
+        "--partitions", type=int, metavar="P", help="partitions of a job, each a whole instance of the circuit (8)"
+    )
+    parser.add_argument(
+        "--log", type=Path, metavar="PATH", help="follow this log, there or not yet, instead of the engine's own"
+    )
     parser.add_argument("--once", action="store_true", help="print one frame and end; with --json as JSON")
     parser.add_argument("--read-only", action="store_true", help="change nothing")
     parser.add_argument("--theme", metavar="NAME", help="dark, light, contrast, colourblind, or one of your own")

@@ -68,7 +68,7 @@ class LogReader:
             # O_NONBLOCK: opening a pipe must not wait for its writer.
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
-            self.problem = f"waiting for {self.path.name}"
+            self.problem = f"waits for the file to appear: {self.path}"
             return False
         except OSError as error:
             self.problem = f"{self.path.name}: {error.strerror}"
@@ -178,7 +178,7 @@ class LogFollower:
         while not self._stop.is_set():
             folder = self.path.parent
             if not folder.is_dir():
-                self._reader.problem = f"waiting for the folder {folder}"
+                self._reader.problem = f"waits for the folder to appear: {folder}"
                 self._stop.wait(_LOOK_MS / 1000)
                 self._look()
                 continue

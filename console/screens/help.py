@@ -20,10 +20,11 @@ _READING = (
     ("gap", "what was missing for the longest part of the cell:"),
     ("", "s starved: nothing synthesised    m starved: no memory    l waiting for the device's lock"),
     ("", "c copying    w no worker free    i idle: nothing asked    p paused    x device lost"),
+    ("partition", "one whole instance of the circuit with a proof of its own; a job is several of them"),
     ("kernels", "share of the window in which a kernel (NTT, MSM) ran"),
     ("lock", "share in which a worker held the device"),
     ("steady", "use from first to last hand-over, start and end left out; ceiling: if it never waited"),
-    ("knobs", "the wanted value stands between the arrows; beside it who does not follow yet"),
+    ("knobs", "the wanted value stands between the arrows; beside it what is in force, and until when"),
 )
 
 

@@ -121,6 +121,8 @@ class OverviewScreen(Screen[None]):
             note, role = "following", "label"
         else:
             note, role = f"{view.below} lines below, end follows", "warn"
+        if view.shifted:
+            note, role = f"shifted by {view.shifted}, 0 shifts back · {note}", "warn"
         self.log_rule.data = RuleData(title, note, role, view.has_focus)
 
     def tell(self, notice: str, role: str = "value") -> None:

@@ -10,11 +10,11 @@ from console.frame import DeviceFrame, Frame
 from console.screens import present_gpu
 from prover.figures import GapCluster
 from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
-from prover.pipeline.knobs import KnobSpec, KnobType, available_cores
+from prover.pipeline.knobs import Effect, KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
 from widgets.figures import percent, rate, seconds, short_seconds, size, span, used_of
 from widgets.header import HeaderData
-from widgets.knobs import KnobRow, KnobsData
+from widgets.knobs import KnobRow, KnobsData, show
 from widgets.partitions import PartitionsData
 from widgets.pipeline import PipelineData, Stop
 from widgets.sentences import Sentence, SentencesData
@@ -247,15 +247,33 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> Kn
 
 
 def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str, str]:
-    """Status, role, and the status in few cells."""
+    """Status, role, and the status in few cells. What is asked for stands between the arrows, so this says what is
+    still in force, and until what."""
     if view.lagging or view.in_force != view.wanted:
-        who = ", ".join(view.lagging[:2]) + (f" +{len(view.lagging) - 2}" if len(view.lagging) > 2 else "")
-        waits = f"waits for {who}" if who else f"from the {spec.effect.value}"
-        still = f"still {spec.show(view.in_force)}"
-        return f"{still}, {waits}", "pending", still
+        still = f"still {show(view.in_force, spec.zero or '')}"
+        return f"{still} {_until(view, spec)}", "pending", still
     if view.landed is not None and view.changed is not None and now - view.landed < _LANDED_S:
         return f"in force after {seconds(view.landed - view.changed)}", "good", "landed"
     return "in force", "faint", ""
+
+
+def _until(view: KnobView, spec: KnobSpec) -> str:
+    """What has to happen before a change is in force, from the engine's words for who lags: ``queue 6``, ``job 0012``,
+    ``synthesis 3 of 1`` (threads there are, of those wanted), or the names of workers that are busy."""
+    who = view.lagging
+    if not who:
+        return "for a moment" if spec.effect is Effect.NOW else f"until the {spec.effect.value}"
+    words = [one.split(" ") for one in who]
+    if words[0][0] == "queue":
+        return f"until the queue is at {view.wanted}" if view.wanted else "until the queue is empty"
+    if words[0][0] == "job":
+        return f"until {who[0]} ends" if len(who) == 1 else f"until {len(who)} jobs end"
+    if all(len(part) == 4 for part in words):
+        more = sum(int(wanted) - int(there) for _, there, _, wanted in words)
+        noun = "synthesiser" if words[0][0] == "synthesis" else "worker"
+        verb = "start" if more > 0 else "end"
+        return f"until {abs(more)} {noun}s {verb}" if abs(more) != 1 else f"until 1 {noun} {verb}s"
+    return f"until {who[0]} ends" if len(who) == 1 else f"until {len(who)} workers end"
 
 
 def _hint(spec: KnobSpec) -> str:

@@ -379,6 +379,35 @@ def test_the_log_grows_where_room_is_short_and_tab_walks_the_panels():
     drive(act)
 
 
+@pytest.mark.parametrize("key", ["0", "home", "left"])
+def test_a_log_that_was_shifted_says_so_and_has_a_way_back(key: str):
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        feed.lines = [f"begin {number} " + "x" * 200 for number in range(100)]
+        app.tick()
+        await pilot.press("l", "right", "right")
+        await pilot.pause()
+        text = screen_text(app.screen)
+        assert "shifted by 16, 0 shifts back · following" in text and "begin 99" not in text
+        await pilot.press(key, key)
+        await pilot.pause()
+        text = screen_text(app.screen)
+        assert "shifted" not in text and ("begin 0 " if key == "home" else "begin 99 ") in text
+        assert app.overview.log_view.following == (key != "home")
+
+    drive(act)
+
+
+def test_a_log_that_is_not_there_says_that_it_waits():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        feed.problem = "waits for the file to appear: /var/log/" + "a" * 90 + "/cuzk.log"
+        app.tick()
+        await pilot.pause()
+        line = next(line for line in screen_text(app.screen).splitlines() if "Log" in line)
+        assert "waits for the file to appear: /var/log/" in line and line.endswith("… ─") and len(line) == 80
+
+    drive(act)
+
+
 @pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
 def test_quit(key: str):
     async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:

@@ -31,7 +31,7 @@ def test_lines_come_once_and_whole(tmp_path: Path):
 def test_a_file_that_comes_later(tmp_path: Path):
     path = tmp_path / "a.log"
     reader = LogReader(path)
-    assert reader.read() == [] and reader.problem == "waiting for a.log"
+    assert reader.read() == [] and reader.problem == f"waits for the file to appear: {path}"
     path.write_text("here\n")
     assert reader.read() == ["here"] and reader.problem is None
 

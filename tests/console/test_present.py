@@ -1,0 +1,49 @@
+"""Words of the panels: what an operator reads of a change that is not in force yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.screens import present
+from prover.model import KnobValue, KnobView
+from prover.pipeline.knobs import REGISTRY
+
+NAME_AND_VALUE = 36
+TITLE_ROOM_AT_80 = 34
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "in_force", "lagging", "words"),
+    [
+        ("synthesis_concurrency", 1, 4, ("synthesis 4 of 1",), "still 4 until 3 synthesisers end"),
+        ("synthesis_concurrency", 1, 2, ("synthesis 2 of 1",), "still 2 until 1 synthesiser ends"),
+        ("synthesis_concurrency", 3, 1, ("synthesis 1 of 3",), "still 1 until 2 synthesisers start"),
+        ("gpu_workers_per_device", 1, 3, ("gpu 3 of 1",), "still 3 until 2 workers end"),
+        ("gpu_workers_per_device", 1, 2, ("gpu0 2 of 1", "gpu1 2 of 1"), "still 2 until 2 workers end"),
+        ("gpu_lock", "coarse", "narrow", ("gpu0-0", "gpu0-1"), "still narrow until 2 workers end"),
+        ("gpu_lock", "coarse", "narrow", ("gpu0-1",), "still narrow until gpu0-1 ends"),
+        ("slot_size", 2, 1, ("job 0012",), "still 1 until job 0012 ends"),
+        ("slot_size", 2, 1, ("job 0012", "job 0013"), "still 1 until 2 jobs end"),
+        ("slot_size", 2, 1, (), "still 1 until the next job"),
+        ("synthesis_lookahead", 1, 9, ("queue 6",), "still 9 until the queue is at 1"),
+        ("synthesis_lookahead", 0, 9, ("queue 6",), "still 9 until the queue is empty"),
+        ("synthesis_lookahead", 2, 1, (), "still 1 for a moment"),
+        ("threads", 2, 0, ("synthesis-0",), "still auto until synthesis-0 ends"),
+        ("paused", True, False, ("gpu0-0", "gpu0-1", "synthesis-0"), "still no until 3 workers end"),
+    ],
+)
+def test_a_change_that_waits_says_what_is_in_force_and_until_when(
+    name: str, wanted: KnobValue, in_force: KnobValue, lagging: tuple[str, ...], words: str
+):
+    view = KnobView(name, wanted, in_force, lagging, changed=1.0)
+    (row,) = present.knobs((view,), 2.0, REGISTRY, read_only=False).rows
+    assert (row.value, row.status, row.status_role) == (wanted, words, "pending")
+    assert len(words) <= TITLE_ROOM_AT_80 and words.startswith(row.short_status)
+
+
+def test_a_change_in_force_says_how_long_that_took():
+    view = KnobView("slot_size", 2, 2, (), changed=1.0, landed=1.27)
+    (row,) = present.knobs((view,), 2.0, REGISTRY, read_only=False).rows
+    assert row.status == "in force after 0.27 s"
+    (row,) = present.knobs((view,), 60.0, REGISTRY, read_only=False).rows
+    assert row.status == "in force"
