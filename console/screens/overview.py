@@ -19,6 +19,7 @@ from console.screens.arrangement import Arrangement, arrange
 from prover.model import DeviceState, JobState, KnobView
 from prover.pipeline.knobs import KnobSpec
 from widgets.device import DeviceData, DevicePanel
+from widgets.devices import DevicesData, DevicesPanel
 from widgets.glyphs import Glyphs
 from widgets.header import HeaderData, HeaderLine
 from widgets.keybar import Key, KeyBar, KeyBarData
@@ -55,10 +56,13 @@ class OverviewScreen(Screen[None]):
         self._read_only = read_only
         self._lines_wanted = 0
         self._knob_count = len(present.PANEL_KNOBS)
+        self._device_count = 1
         self._arranged: Arrangement | None = None
         self._log_title = ("Log", "")
         self.header = HeaderLine(HeaderData((), DeviceState.IDLE, "starting", ""), glyphs, id="header")
         self.device = DevicePanel(DeviceData("Device", 0.0, 60.0), glyphs, id="device")
+        self.devices = DevicesPanel(DevicesData(), glyphs, id="devices")
+        self.devices.display = False
         self.pipeline = PipelinePanel(PipelineData(), glyphs, id="pipeline")
         self.partitions = PartitionsPanel(PartitionsData(0.0), glyphs, id="partitions")
         self.knobs = Knobs(KnobsData(), glyphs, id="knobs")
@@ -72,6 +76,7 @@ class OverviewScreen(Screen[None]):
         """All panels, top to bottom."""
         yield self.header
         yield self.device
+        yield self.devices
         yield self.pipeline
         yield self.partitions
         with Horizontal(id="knobs-and-why"):
@@ -84,15 +89,18 @@ class OverviewScreen(Screen[None]):
     def show(self, frame: Frame, now: float, frozen_at: float | None = None) -> None:
         """Assign a frame to the panels."""
         self.header.data = present.header(frame, frozen_at, now)
-        if frame.devices:
+        if len(frame.devices) > 1:
+            self.devices.data = present.devices(frame)
+        elif frame.devices:
             self.device.data = present.device(frame, frame.devices[0])
         self.pipeline.data = present.pipeline(frame)
         self.partitions.data = present.partitions(frame)
         self.why.data = present.why(frame)
         wanted = sum(len(job.partitions) for job in frame.snapshot.jobs if job.state is JobState.RUNNING)
         wanted = min(_MOST_LINES, max(wanted, self._lines_wanted))
-        if wanted != self._lines_wanted:
-            self._lines_wanted = wanted
+        count = max(1, len(frame.devices))
+        if (wanted, count) != (self._lines_wanted, self._device_count):
+            self._lines_wanted, self._device_count = wanted, count
             self.rearrange()
 
     def show_frozen(self, frame: Frame, now: float, frozen_at: float) -> None:
@@ -141,14 +149,17 @@ class OverviewScreen(Screen[None]):
         width, height = self.size
         if not width:
             return
-        normal = arrange(width, height, self._knob_count, self._lines_wanted)
+        counts = self._knob_count, self._lines_wanted
+        normal = arrange(width, height, *counts, devices=self._device_count)
         tall = self.log_view.has_focus and normal.log < 9
-        made = arrange(width, height, self._knob_count, self._lines_wanted, log_tall=True) if tall else normal
+        made = arrange(width, height, *counts, log_tall=True, devices=self._device_count) if tall else normal
         if made == self._arranged:
             return
         self._arranged = made
+        several = self._device_count > 1
         for panel, rows in (
-            (self.device, made.device),
+            (self.device, 0 if several else made.device),
+            (self.devices, made.device if several else 0),
             (self.pipeline, made.pipeline),
             (self.partitions, made.partitions),
             (self.knobs, made.knobs),

@@ -12,6 +12,7 @@ from prover.figures import GapCluster
 from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
 from prover.pipeline.knobs import Effect, KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
+from widgets.devices import DevicesData
 from widgets.figures import percent, rate, seconds, short_seconds, size, span, used_of
 from widgets.header import HeaderData
 from widgets.knobs import KnobRow, KnobsData, show
@@ -90,6 +91,14 @@ def device(frame: Frame, one: DeviceFrame) -> DeviceData:
     return present_gpu.panel(frame, one, _shared(frame, one)) if view.kind == "cuda" else _host(frame, one)
 
 
+def devices(frame: Frame) -> DevicesData:
+    """The panel of several devices."""
+    names = {device_name(one.view) for one in frame.devices}
+    of = f"{len(frame.devices)} × {next(iter(names))}" if len(names) == 1 else ", ".join(sorted(names))
+    data = tuple(device(frame, one) for one in frame.devices)
+    return DevicesData(f"GPUs · {of}", data, data[0].notes)
+
+
 def _host(frame: Frame, one: DeviceFrame) -> DeviceData:
     newest = one.samples[-1] if one.samples else None
     why = present_gpu.no_gpu(frame.census)
@@ -110,6 +119,7 @@ def _shared(frame: Frame, one: DeviceFrame) -> DeviceData:
         title=f"GPU {one.view.ordinal} · {device_name(one.view)}",
         now=frame.at,
         window=frame.window,
+        state=one.view.state,
         lane=one.lane,
         markers=frame.markers,
         gaps_title=f"gaps, last {span(frame.window)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from console.feeds.nvml import words
@@ -91,7 +91,8 @@ def alarms(card: GpuCard | None, newest: DeviceSample | None, now: float) -> Ite
     foreign = [process for process in state.processes if not process.ours]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-        yield Figure("also on it", f"{foreign[0].name} ({foreign[0].pid}) {size(foreign[0].memory)}{more}", "warn")
+        first = foreign[0]
+        yield Figure("also on it", f"{first.name} {size(first.memory)} (pid {first.pid}){more}", "warn")
     if state.refused:
         yield Figure("no permission for", ", ".join(state.refused), "label")
 
@@ -127,10 +128,9 @@ def _bus(state: CardState) -> str:
 def _figures(one: DeviceFrame, newest: DeviceSample | None) -> Iterable[Figure]:
     """How busy, each way of asking by its name; what the multiprocessors did; power, heat, memory."""
     shares = one.utilisation_by
-    for name in ("kernels", "lock", "driver", "timeline"):
-        value = shares.get(name)
-        if value is not None or name == "kernels":
-            yield Figure(name, percent(None if value is None else 100 * value))
+    for name in ("kernels", "lock", "driver"):
+        if name == "kernels" or shares.get(name) is not None:
+            yield _use(name, shares)
     if one.card is not None and one.card.identity.gpm:
         yield Figure("sm", _level(newest.sm if newest else None))
         yield Figure("occ", _level(newest.occupancy if newest else None))
@@ -138,17 +138,17 @@ def _figures(one: DeviceFrame, newest: DeviceSample | None) -> Iterable[Figure]:
         yield Figure("fp64", _level(newest.fp64_pipe if newest else None))
         yield Figure("dram", _level(newest.dram if newest else None))
     yield from _physics(newest, brief=False)
+    if shares.get("timeline") is not None:
+        yield _use("timeline", shares)
 
 
 def _brief(one: DeviceFrame, newest: DeviceSample | None) -> Iterable[Figure]:
     """The figures of a single line."""
-    kernels = one.utilisation_by.get("kernels")
-    yield Figure("kernels", percent(None if kernels is None else 100 * kernels))
+    yield _use("kernels", one.utilisation_by)
     if one.card is not None and one.card.identity.gpm:
         yield Figure("sm", _level(newest.sm if newest else None))
     else:
-        driver = one.utilisation_by.get("driver")
-        yield Figure("driver", percent(None if driver is None else 100 * driver))
+        yield _use("driver", one.utilisation_by)
     yield from _physics(newest, brief=True)
 
 
@@ -156,12 +156,12 @@ def _physics(newest: DeviceSample | None, *, brief: bool) -> Iterable[Figure]:
     if newest is None:
         return
     if newest.power_w is not None:
-        limit = "" if brief or newest.power_limit_w is None else f" of {newest.power_limit_w:.0f}"
-        yield Figure("", f"{newest.power_w:3.0f} W{limit}")
+        limit = "" if brief or newest.power_limit_w is None else f"/{newest.power_limit_w:.0f}"
+        yield Figure("", f"{newest.power_w:3.0f}{limit} W")
     if newest.temperature_c is not None:
         yield Figure("", f"{newest.temperature_c:2.0f} °C")
     if newest.memory_total is not None:
-        yield Figure("", used_of(newest.memory_used, newest.memory_total))
+        yield Figure("", _memory(newest.memory_used, newest.memory_total))
 
 
 def _health(card: GpuCard | None, newest: DeviceSample | None) -> Iterable[Figure]:
@@ -197,6 +197,19 @@ def _pairs(series: Sequence[DeviceSample], by_counters: bool) -> Iterable[tuple[
         value = sample.sm if by_counters else sample.driver
         if value is not None:
             yield sample.at, value
+
+
+def _use(name: str, shares: Mapping[str, float | None]) -> Figure:
+    share = shares.get(name)
+    return Figure(name, percent(None if share is None else 100 * share))
+
+
+def _memory(used: int | None, total: int) -> str:
+    """``41.2/140 GiB``: what little is used of much is still told."""
+    amount, unit = size(total).split(" ")
+    if used is None or unit != "GiB":
+        return used_of(used, total)
+    return f"{rate(used / 2**30)}/{amount} {unit}"
 
 
 def _level(value: float | None) -> str:

@@ -1,6 +1,5 @@
 """The NVML feed against what an H200 answered."""
 
-import copy
 import itertools
 import threading
 import time
@@ -9,6 +8,7 @@ from typing import Any
 
 import pynvml
 import pytest
+from gpu_feed import OTHER_UUID, UUID, two_cards
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed_nvml import ReplayedNvml, phase, recording
@@ -24,8 +24,6 @@ from prover.model import DeviceSample
 
 RECORDED_PID = 434
 SECOND_PID = 467
-UUID = "GPU-98c7bf9e-7f6f-a7f7-bf16-15af4e28dec7"
-OTHER_UUID = "GPU-00000000-1111-2222-3333-444444444444"
 NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST = 3, 4, 15
 
 
@@ -246,23 +244,6 @@ def test_a_lost_card_raises_in_words(code: int, words_of_it: str):
 
 
 # -- the threads --
-
-
-def two_cards() -> dict[str, Any]:
-    """The recorded card as the driver's second, and an idle one with another UUID as its first."""
-    document = recording()
-    answers = document["answers"]
-    for by in answers.values():
-        for key in [key for key in by if '"gpu0"' in key]:
-            by[key.replace('"gpu0"', '"gpu1"')] = copy.deepcopy(by[key])
-    for part in ("samples", "gpm"):
-        document[part]["gpu1"] = copy.deepcopy(document[part]["gpu0"])
-    for row in document["gpm"]["gpu0"]:
-        row[2]["2"] = [0, 0.0]
-    answers["nvmlDeviceGetCount"]["[]"][0][1]["answer"] = 2
-    answers["nvmlDeviceGetHandleByIndex"]["[1]"] = [[0, {"answer": {"handle": "gpu1"}}]]
-    answers["nvmlDeviceGetUUID"]['["gpu0"]'][0][1]["answer"] = OTHER_UUID
-    return document
 
 
 def counted(driver: int | None, problem: str | None, fix: str) -> Census:

@@ -46,11 +46,13 @@ def drive(
     engine: FakeEngine | None = None,
     run_for: float = 40.0,
     notices: bool = False,
+    feed: FakeFeed | None = None,
 ) -> ConsoleApp:
     """Run ``act`` on a console whose pipeline has already run for a while, then close it."""
     settings = settings or ConsoleSettings()
-    feed = FakeFeed(engine or FakeEngine(FakeClock()))
-    feed.engine.advance(run_for)
+    if feed is None:
+        feed = FakeFeed(engine or FakeEngine(FakeClock()))
+        feed.engine.advance(run_for)
     with environment(NO_COLOR=None if settings.colour else "1", TEXTUAL_ANIMATIONS="none"):
         themes, problems = read_themes()
         assert problems == []
@@ -63,7 +65,7 @@ def drive(
                 app._pacer.pause()  # frames come when the test says so
                 app.tick()
                 await pilot.pause()
-                await act(pilot, app, feed)
+                await act(pilot, app, feed)  # type: ignore[arg-type] - never None here
 
         asyncio.run(run())
     if app.crash is not None:

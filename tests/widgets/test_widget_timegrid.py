@@ -108,3 +108,40 @@ def test_another_cell_length_starts_anew():
         grid = TimeGrid(40.0, window, 20)
         got = settled.columns(grid, lambda since, g=grid: [cell.busy for cell in g.lane(lane, since)])
         assert len(got) == 20 and sum(got) == pytest.approx(sum(cell.busy for cell in grid.lane(lane)))
+
+
+def test_the_lowest_sample_of_a_column_is_seen():
+    samples = [(tick / 10, 0.0 if tick in (53, 54) else 100.0) for tick in range(101)]
+    grid = TimeGrid(9.999, 10.0, 10)
+    assert grid.lowest(samples) == [100.0] * 5 + [0.0] + [100.0] * 4
+    assert (grid.mean(samples)[5] or 0) == pytest.approx(80.0)
+
+
+def test_a_sample_that_only_touches_a_column_does_not_empty_it():
+    samples = [(0.95, 100.0), (1.05, 0.0), (1.15, 100.0), (2.5, 100.0)]
+    grid = TimeGrid(1.999, 2.0, 2)
+    assert grid.lowest(samples)[1] == 0.0
+    samples = [(0.5, 100.0), (1.02, 0.0), (1.5, 100.0), (2.5, 100.0)]
+    assert TimeGrid(1.999, 2.0, 2).lowest(samples)[1] == 100.0
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(min_value=0.01, max_value=2), st.floats(min_value=0, max_value=100)),
+        min_size=2,
+        max_size=60,
+    ),
+    st.integers(min_value=1, max_value=120),
+)
+def test_the_lowest_is_known_where_the_mean_is_and_no_more_than_the_highest(
+    steps: list[tuple[float, float]], columns: int
+):
+    at, samples = 0.0, []
+    for step, value in steps:
+        at += step
+        samples.append((at, value))
+    grid = TimeGrid(at, 10.0, columns)
+    means, lows = grid.mean(samples), grid.lowest(samples)
+    assert [mean is None for mean in means] == [low is None for low in lows]
+    least, most = min(value for _, value in samples), max(value for _, value in samples)
+    assert all(least - 1e-6 <= low <= most + 1e-6 for low in lows if low is not None)
