@@ -33,6 +33,8 @@ from prover.device.nvrtc import Compiled
 _GRID = Path(__file__).parent / "host_grid"
 _POISON = 0xA5
 _GUARD = 64
+_GRID_LOCK = threading.Lock()
+"""The grid is one for the process, whatever driver runs it."""
 
 
 class GridCompiler:
@@ -185,7 +187,7 @@ class EmulatedDriver:
             self.lost = DeviceLost("illegal access (emulated)", f"cuda:{self.ordinal}")
             raise self.lost
         values = (ctypes.c_uint64 * 20)(*(argument.value for argument in arguments))
-        with self._lock:  # the grid is one for the process
+        with _GRID_LOCK:
             self.launches.append(name)
             entry = ctypes.cast(getattr(library, name), ctypes.c_void_p)
             status = library.czk_emulate(entry, grid, block, -(-shared // 4), values)
