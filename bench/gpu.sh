@@ -34,6 +34,7 @@ nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv |
 step tests "$python" -m pytest -q -m gpu -p no:cacheprovider tests/prover/test_cuda_*.py
 step proofs "$python" bench/gpu_proof.py --out "$out"
 step kernels "$python" bench/gpu_kernels.py --out "$out"
+step engine "$python" bench/gpu_engine.py --out "$out/engine.json"
 check memcheck
 check racecheck
 exit "$failed"

@@ -22,7 +22,7 @@ from console.feeds.logfile import LogFollower
 from console.feeds.nvml.card import GpuCard, same_gpu
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
 from prover.intervals import length
-from prover.model import Cause, DeviceSample, DeviceView, Event, EventKind, KnobValue, Snapshot
+from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec
 from prover.timeline import DeviceFigures, Timeline
@@ -35,6 +35,8 @@ _MARGIN_S = 2.0
 """Samples from before the window that its first column needs."""
 _LEAST_S = 15.0
 """A change is looked at apart once it is this old."""
+_LEAST_GAP_S = 1e-3
+"""On a GPU, whose events tell one launch from the next: what is shorter lies between two launches of one slot."""
 _QUIET_KNOBS = frozenset({"log_level", "drain_timeout_s"})
 
 
@@ -268,7 +270,7 @@ class EngineFeed:
             samples=samples,
             driver=gpus.driver(view.uuid, since) if gpus is not None else (),
             card=next((card for card in cards if same_gpu(view.uuid, card.identity.uuid)), None),
-            gaps_in_window=_count_gaps(lane),
+            gaps_in_window=_count_gaps(lane, 0.0 if view.kind == "host" else _LEAST_GAP_S),
             clusters=shown.clusters if shown is not None else (),
             clusters_over_s=now - begin,
         )
@@ -317,7 +319,8 @@ class EngineFeed:
     def _diagnose(self, snapshot: Snapshot, slow: _Slow, begin: float, now: float) -> Diagnosis:
         if snapshot.paused:
             return PAUSED
-        view = snapshot.devices[0]
+        answering = [view for view in snapshot.devices if view.state is not DeviceState.LOST]
+        view = (answering or snapshot.devices)[0]
         figures = slow.figures.get(view.ordinal)
         lost: dict[Cause, float] = {}
         gaps = figures.gaps if figures is not None else ()
@@ -361,7 +364,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) / 100 if known else None
 
 
-def _count_gaps(segments: Sequence[LaneSegment]) -> int:
-    """Stretches without a kernel between two with one."""
-    stretches = [computing for computing, _ in groupby(segments, key=lambda segment: segment.cause is None)]
-    return max(0, sum(stretches) - 1)
+def _count_gaps(segments: Sequence[LaneSegment], least: float = 0.0) -> int:
+    """Stretches without a kernel, of at least so many seconds, between two with one."""
+    stretches = [(key, list(own)) for key, own in groupby(segments, key=lambda segment: segment.cause is None)]
+    inner = stretches[1:-1]
+    return sum(not computing and own[-1].end - own[0].start >= least for computing, own in inner)
