@@ -78,35 +78,27 @@ def _host_library() -> Check:
     return Check("host library", True, f"loaded, {variant} kernels", needed=True)
 
 
-def _driver() -> Check:
-    if importlib.util.find_spec("pynvml") is None:
-        return Check("driver", False, "nvidia-ml-py is not installed", "pip install nvidia-ml-py")
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return Check(
-            "driver", False, f"no NVIDIA driver ({error})", "proofs run on the CPU; for a GPU install its driver"
-        )
-    try:
-        count = pynvml.nvmlDeviceGetCount()
-        return Check("driver", True, f"{pynvml.nvmlSystemGetDriverVersion()}, {count} GPU{'s' * (count != 1)}")
-    except pynvml.NVMLError as error:
-        return Check("driver", False, f"the driver does not answer ({error})", "check it with nvidia-smi")
-    finally:
-        pynvml.nvmlShutdown()
+_ON_CPU = "proofs run on the CPU; for a GPU: "
 
 
-def _cuda() -> Check:
-    from prover.device.cuda_probe import probe
+def _gpus() -> tuple[Check, Check]:
+    """What the driver shows, and the GPUs counted three ways: by the driver, by CUDA, by what a proof can use."""
+    from console.gpu_checks import ask_gpus
 
-    status = probe()
-    if status.driver is None:
-        return Check("cuda", False, status.why or "", "proofs run on the CPU; for a GPU install its driver")
-    found = f"{len(status.gpus)} GPU{'s' * (len(status.gpus) != 1)} shown, {len(status.usable)} usable"
-    return Check(
-        "cuda", status.why is None, found if status.why is None else f"{found}: {status.why}", status.fix or None
+    report = ask_gpus()
+    driver, census = report.driver, report.census
+    count = len(driver.gpus)
+    shown = f"{driver.version}, {count} GPU{'s' * (count != 1)}"
+    found = driver.problem if not driver.version else f"{shown}: {driver.problem}" if driver.problem else shown
+    bad = driver.problem is not None
+    return (
+        Check("driver", not bad, found or "", f"{_ON_CPU}{driver.fix}" if bad else None),
+        Check(
+            "gpus",
+            census.usable > 0,
+            census.counts + "".join(f": {why}" for why in (census.why or "; ".join(report.lines),) if why),
+            None if census.usable else f"{_ON_CPU}{census.fix or 'see the driver'}",
+        ),
     )
 
 
@@ -185,13 +177,12 @@ def _state() -> Check:
     return _folder("state", "XDG_STATE_HOME", ".local/state")
 
 
-_CHECKS: tuple[Callable[[], Check], ...] = (
+_CHECKS: tuple[Callable[[], Check | tuple[Check, ...]], ...] = (
     _python,
     _cpu,
     _memory,
     _host_library,
-    _driver,
-    _cuda,
+    _gpus,
     _cupy,
     _nvrtc,
     _terminal,
@@ -202,7 +193,8 @@ _CHECKS: tuple[Callable[[], Check], ...] = (
 
 def examine() -> list[Check]:
     """Run every check."""
-    return [check() for check in _CHECKS]
+    found = [check() for check in _CHECKS]
+    return [one for checks in found for one in (checks if isinstance(checks, tuple) else (checks,))]
 
 
 def report(checks: list[Check]) -> str:
@@ -217,8 +209,8 @@ def report(checks: list[Check]) -> str:
     by_name = {check.name: check for check in checks}
     if not by_name["host library"].ok:
         lines.append("\nThis machine cannot prove yet.")
-    elif by_name["driver"].ok and by_name["cupy"].ok:
-        lines.append("\nA GPU is here. This version proves on the CPU.")
+    elif by_name["gpus"].ok:
+        lines.append("\nThis machine proves on its GPU.")
     else:
         lines.append("\nThis machine proves on its CPU.")
     return "\n".join(lines)

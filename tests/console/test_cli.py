@@ -41,7 +41,9 @@ def test_doctor_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.main(["doctor", "--json"])
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "cuzk-top/doctor/1"
-    assert {"python", "host library", "driver", "cupy", "nvrtc", "terminal"} <= {c["name"] for c in document["checks"]}
+    assert {"python", "host library", "driver", "gpus", "cupy", "nvrtc", "terminal"} <= {
+        c["name"] for c in document["checks"]
+    }
     assert all(set(c) == {"name", "ok", "found", "fix"} for c in document["checks"])
     assert all((c["fix"] is not None) for c in document["checks"] if not c["ok"])
     assert code in (0, 3)

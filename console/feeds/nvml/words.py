@@ -20,7 +20,7 @@ _GONE = {
 }
 
 _CLOSED = {
-    LIBRARY_NOT_FOUND: ("no NVIDIA driver (libnvidia-ml.so.1)", "for a GPU install its driver"),
+    LIBRARY_NOT_FOUND: ("no NVIDIA driver (libnvidia-ml.so.1)", "install its driver"),
     DRIVER_NOT_LOADED: ("the NVIDIA driver is not loaded", "load it (modprobe nvidia) or reboot"),
     NO_PERMISSION: ("the NVIDIA driver refuses this user", "check the permissions of /dev/nvidia*"),
     VERSION_MISMATCH: ("the NVIDIA driver's library and kernel module differ in version", "reboot"),
