@@ -192,7 +192,7 @@ def field_op(
         a: n elements.
         b: n elements for a binary operation.
         out: where the result goes; a new array by default.
-        shared: compute through the 32-bit header that the GPU uses (no ``INV``).
+        shared: compute through the 32-bit header that the GPU uses.
 
     Returns:
         ``out``.

@@ -178,6 +178,7 @@ class Arena:
         event = self._pool.take("plain")
         self._driver.record(event, free.stream.handle)
         self._driver.wait(stream.handle, event)
+        stream.submitted += 1  # the wait is work too: who takes the block next must not overtake it
         self._pool.give_back("plain", event)  # a wait that is enqueued keeps its meaning
 
 

@@ -36,7 +36,6 @@ _BLOCK = 128
 _KEPT = 64
 _CUT_BYTES = 128
 _ZERO_BLOCK = 256
-_SMALLEST_WORKSPACE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ class Multiplications:
             layout, cuts = self._layout(curve, groups, n, limit, stream)
             try:
                 return self._enqueue(layout, cuts, operands, scalars, stream)
-            except OutOfMemory:  # others took the memory since: a smaller workspace, in more passes
+            except OutOfMemory:  # others took the memory since: a smaller workspace, in more passes, from now on
                 limit = layout.workspace_bytes // 2
 
     def clear(self) -> None:
@@ -144,7 +143,9 @@ class Multiplications:
             for out, operand in zip(sums, operands, strict=True):
                 size = 16 * point_words(curve, operand.group) * len(layout.widths)
                 out.append(self._device.arena.take(size, stream))
+            digits = None
             for step, cut in zip(layout.passes, cuts, strict=True):
+                digits = None  # its memory serves the next sort
                 digits = self._sort(layout, step, cut, there, stream)
                 for out, operand in zip(sums, operands, strict=True):
                     self._accumulate(layout, fill, step, cut, digits, operand, begin, out[-1], stream)
@@ -163,23 +164,23 @@ class Multiplications:
                 there = self._device.upload(cuts, stream)
                 stream.synchronize()  # other streams use them without waiting for this one
                 found = layout, tuple(there.part(at, at + _CUT_BYTES) for at in range(0, len(cuts), _CUT_BYTES))
-            if limit is None:
                 self._kept[key] = found
-                self._kept.move_to_end(key)
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            if len(self._kept) > _KEPT:
+                self._device.driver.synchronize_device()  # a stream may still be using the cuts
+                self._kept.popitem(last=False)
             return found
 
     def _build(self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int | None) -> plan.MsmLayout:
         """Half of the free memory is left to others, if the other half suffices, and always something for the rest."""
         fill = self._fill(curve, groups)
-        free = self._device.memory().free
+        free, needed = self._device.memory().free, 0
         for bound in (free // 2, free * 7 // 8) if limit is None else (limit,):
             try:
                 return plan.MsmLayout.build(curve, groups, n, fill, bound, self._costs, self._windows)
-            except plan.WorkspaceTooSmall:
-                continue
-        raise OutOfMemory(_SMALLEST_WORKSPACE, free, self._device.name)
+            except plan.WorkspaceTooSmall as error:
+                needed = error.needed
+        raise OutOfMemory(needed, free, self._device.name)
 
     def _module(self, file: str, curve: Curve, group: GroupId) -> LoadedModule:
         return self._device.kernels.get(KernelModule(file, curve, group))

@@ -34,11 +34,18 @@ _LOG_NODE = 5
 SHORTEST_RUN = 8
 _LONG_RUN = 128
 _MOST_WAVES = 8
+_MOST_PARTS = 64
+_MOST_ENTRIES = (1 << 32) - (1 << 20)
+"""Of a pass: what the kernels add to an entry's number stays below 2^32."""
 _ALIGN = 256
 
 
 class WorkspaceTooSmall(ValueError):
-    """Not even one scalar's multiplication fits into the memory given."""
+    """The memory given holds no workspace; ``needed`` bytes would hold the smallest."""
+
+    def __init__(self, given: int, needed: int) -> None:
+        self.needed = needed
+        super().__init__(f"{given} bytes hold no workspace of a multiplication, the smallest takes {needed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +177,8 @@ class MsmLayout:
 
         Raises:
             ValueError: if ``n`` is out of range.
-            WorkspaceTooSmall: if not even the smallest workspace fits.
+            WorkspaceTooSmall: if not even the smallest workspace fits: one window after another, in as many parts as
+                are worth their launches.
         """
         if not 0 < n < 1 << 31:
             raise ValueError(f"{n} scalars: a multiplication takes 1 to 2^31 - 1")
@@ -181,7 +189,7 @@ class MsmLayout:
             best = min(
                 (
                     (_cost(part, widths, weigh), widths, count, size)
-                    for widths, count, size in _fitting(curve, wanted, part, fill, memory_bytes)
+                    for widths, count, size in _fitting(curve, wanted, n, part, fill, memory_bytes)
                     if windows is None or len(widths) == windows
                 ),
                 default=None,
@@ -189,9 +197,10 @@ class MsmLayout:
             if best is not None:
                 _, widths, together, size = best
                 return cls(curve, n, part, widths, passes_of(widths, part, together, fill), size)
-            if part == 1:
-                raise WorkspaceTooSmall(f"{memory_bytes} bytes hold no workspace of a multiplication on {curve.name}")
-            part = -(-part // 2)
+            half = -(-part // 2)
+            if part == 1 or -(-n // half) > _MOST_PARTS:
+                raise WorkspaceTooSmall(memory_bytes, _smallest(curve, wanted, n, part, fill, windows))
+            part = half
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -266,30 +275,48 @@ def _cost(n: int, widths: tuple[int, ...], costs: Costs) -> float:
     )
 
 
+def _sums_of_parts(curve: Curve, groups: tuple[GroupId, ...], widths: tuple[int, ...], parts: int) -> int:
+    """Bytes of the windows' sums, which every part keeps until the end."""
+    return parts * sum(-(-16 * point_words(curve, group) * len(widths) // _ALIGN) * _ALIGN for group in groups)
+
+
+def _smallest(curve: Curve, groups: tuple[GroupId, ...], n: int, part: int, fill: Fill, windows: int | None) -> int:
+    """Bytes of the smallest workspace for parts of this length."""
+    bits = signed_bits(curve)
+    cuts = [cut_windows(bits, count) for count in range(-(-bits // _WIDEST), bits // _NARROWEST + 1)]
+    return min(
+        _workspace(curve, groups, part, widths, 1, fill) + _sums_of_parts(curve, groups, widths, -(-n // part))
+        for widths in cuts
+        if windows is None or len(widths) == windows
+    )
+
+
 def _fitting(
-    curve: Curve, groups: tuple[GroupId, ...], n: int, fill: Fill, memory_bytes: int
+    curve: Curve, groups: tuple[GroupId, ...], n: int, part: int, fill: Fill, memory_bytes: int
 ) -> list[tuple[tuple[int, ...], int, int]]:
-    """Cuts with the most windows that one pass of each may take, and the bytes of its workspace."""
+    """Cuts of ``part`` scalars of ``n``: each with the most windows of a pass, and its bytes."""
     bits = signed_bits(curve)
     out = []
     for count in range(-(-bits // _WIDEST), bits // _NARROWEST + 1):
         widths = cut_windows(bits, count)
-        size = _workspace(curve, groups, n, widths, count, fill)
-        if size <= memory_bytes and count * n < 1 << 32:
-            out.append((widths, count, size))
+        sums = _sums_of_parts(curve, groups, widths, -(-n // part))
+        room = memory_bytes - sums
+        size = _workspace(curve, groups, part, widths, count, fill)
+        if size <= room and count * part <= _MOST_ENTRIES:
+            out.append((widths, count, size + sums))
             continue
-        size = _workspace(curve, groups, n, widths, 1, fill)
-        if size > memory_bytes:
+        size = _workspace(curve, groups, part, widths, 1, fill)
+        if size > room:
             continue
         fewest, most = 2, count
         while fewest < most:
             passes = (fewest + most) // 2
-            needed = _workspace(curve, groups, n, widths, -(-count // passes), fill)
-            if needed <= memory_bytes and -(-count // passes) * n < 1 << 32:
+            needed = _workspace(curve, groups, part, widths, -(-count // passes), fill)
+            if needed <= room and -(-count // passes) * part <= _MOST_ENTRIES:
                 most, size = passes, needed
             else:
                 fewest = passes + 1
-        out.append((widths, -(-count // most), size))
+        out.append((widths, -(-count // most), size + sums))
     return out
 
 

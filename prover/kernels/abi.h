@@ -37,7 +37,7 @@ int32_t czk_select_variant(const char* name);
 enum { CZK_ADD, CZK_SUB, CZK_MUL, CZK_SQR, CZK_NEG, CZK_INV, CZK_TO_MONT, CZK_FROM_MONT };
 /* b is ignored by unary operations. CZK_INV is batch inversion (Montgomery's trick), zero to zero. out may be a or b. */
 int32_t czk_field_op(int32_t field, int32_t op, const void* a, const void* b, void* out, uint64_t n);
-/* The same through the shared 32-bit header of the GPU (field.cuh); no CZK_INV. */
+/* The same through the shared 32-bit header of the GPU (field.cuh), inversion one by one. */
 int32_t czk_field_op_shared(int32_t field, int32_t op, const void* a, const void* b, void* out, uint64_t n);
 /* *bad = index of the first element not below the modulus, or n. */
 int32_t czk_field_check(int32_t field, const void* a, uint64_t n, uint64_t* bad);

@@ -151,10 +151,13 @@ struct Field {
   // Fermat: this^(p-2); the inverse of zero is zero.
   CZK_OUTLINED Field inverse() const {
     Field acc = one();
+    uint32_t exponent[N];
+    CarryChain c;
+    exponent[0] = c.sub_cc(K.p[0], 2);
+    CZK_UNROLL for (int i = 1; i < N; i++) exponent[i] = c.subc_cc(K.p[i], 0);
     for (int i = 32 * N - 1; i >= 0; i--) {
       acc = product_call(acc, acc);
-      uint32_t word = K.p[i / 32] - (i < 32 ? 2 : 0);  // the lowest word of p is at least 2
-      if ((word >> (i % 32)) & 1) acc = product_call(acc, *this);
+      if ((exponent[i / 32] >> (i % 32)) & 1) acc = product_call(acc, *this);
     }
     return acc;
   }

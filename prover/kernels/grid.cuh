@@ -11,8 +11,6 @@
 #define CZK_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 // So many blocks are to fit on a multiprocessor: bounds the registers.
 #define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
-// So many blocks must fit on a multiprocessor: bounds the registers.
-#define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define CZK_UNROLL_SOME _Pragma("unroll 4")
 #define CZK_SHARED __shared__
 // Shared memory of the size that the launch gives, as 32-bit words.

@@ -35,6 +35,8 @@ struct Digits {
     CarryChain minus;
     negated[0] = minus.sub_cc(cut.modulus[0], rest[0]);
     CZK_UNROLL for (int j = 1; j < N; j++) negated[j] = minus.subc_cc(cut.modulus[j], rest[j]);
+    // Nobody passes a scalar above the modulus; if memory changed under us, its digits must not leave the buckets.
+    if (minus.subc(0, 0) != 0) some = false;
     CarryChain compare;
     compare.sub_cc(negated[0], rest[0]);
     CZK_UNROLL for (int j = 1; j < N; j++) compare.subc_cc(negated[j], rest[j]);

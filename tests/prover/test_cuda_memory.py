@@ -38,6 +38,21 @@ def test_another_stream_waits_on_the_gpu_for_work_that_may_still_run():
     assert [stream for stream, _ in device.driver.waits] == [b.handle]
 
 
+def test_a_wait_is_work_that_the_next_stream_waits_for():
+    """b only waits for a, and gives the memory back: c must not take it before a is done."""
+    device = emulated()
+    a, b, c = device.stream("a"), device.stream("b"), device.stream("c")
+    array = take(device, 4096, a)
+    a.begin_kernels()
+    address = array.address
+    del array
+    array = take(device, 4096, b)
+    assert array.address == address
+    del array
+    assert take(device, 4096, c).address == address
+    assert [stream for stream, _ in device.driver.waits] == [b.handle, c.handle]
+
+
 def test_another_stream_does_not_wait_for_work_that_is_known_to_be_done():
     device = emulated()
     a, b = device.stream("a"), device.stream("b")

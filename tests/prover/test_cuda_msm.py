@@ -152,6 +152,41 @@ def test_little_memory_takes_passes_and_parts(kind, monkeypatch):
     assert len(seen[0].passes) > 1 and len(seen[0].parts()) == 3
 
 
+@pytest.mark.parametrize("curve", [BLS12_381, BN254], ids=lambda c: c.name)
+def test_scalars_above_the_modulus_stay_within_their_buckets(curve):
+    """Nobody may pass one; if it happens, it counts as zero, and nothing is written beside the arrays."""
+    rng, device, r, n = random.Random(13), emulated(), curve.fr.modulus, 40
+    points, values = random_points(curve, 1, n, rng), [rng.randrange(r) for _ in range(n)]
+    for at, above in enumerate((r + 1, r + 2**200, 2**255 + 1, 2**256 - 1)):
+        values[7 * at] = above
+    expected = native.msm(curve, 1, points, canonical([value if value < r else 0 for value in values]))
+    assert np.array_equal(product(device, curve, 1, points, canonical(values)), expected)
+
+
+def test_a_layout_that_found_no_room_is_not_tried_again(monkeypatch):
+    rng, device, curve, n = random.Random(14), emulated(), BLS12_381, 40
+    points, scalars = random_points(curve, 1, n, rng), canonical([rng.randrange(curve.fr.modulus) for _ in range(n)])
+    expected = native.msm(curve, 1, points, scalars)
+    take, refused = device.arena.take, []
+
+    def scarce(nbytes, stream):
+        if not refused and nbytes > 10_000:
+            refused.append(nbytes)
+            raise OutOfMemory(nbytes, 0, device.name)
+        return take(nbytes, stream)
+
+    built = []
+    build = plan.MsmLayout.build
+    monkeypatch.setattr(plan.MsmLayout, "build", lambda *a, **k: built.append(build(*a, **k)) or built[-1])
+    stream = device.stream("test")
+    bases, there = device.upload(points, stream), device.upload(scalars, stream)
+    monkeypatch.setattr(device.arena, "take", scarce)
+    for _ in range(3):
+        assert np.array_equal(np.asarray(device.multiplications.run(curve, 1, bases, there, stream)), expected)
+    assert len(refused) == 1
+    assert len(built) == 2 and built[1].workspace_bytes <= built[0].workspace_bytes // 2
+
+
 def test_no_memory_is_said_in_bytes():
     device = emulated(memory_cap=1 << 14)
     stream = device.stream("test")
@@ -168,9 +203,15 @@ def test_no_memory_is_said_in_bytes():
 )
 @settings(max_examples=60, deadline=None)
 def test_layouts(curve, groups, n, log_memory):
-    """Windows cover the scalar, passes the windows, parts the scalars; what is allocated fits."""
+    """Windows cover the scalar, passes the windows, parts the scalars; what it takes fits, or is told."""
     memory = 1 << log_memory
-    layout = plan.MsmLayout.build(curve, groups, n, FILL, memory)
+    try:
+        layout = plan.MsmLayout.build(curve, groups, n, FILL, memory)
+    except plan.WorkspaceTooSmall as error:
+        assert error.needed > memory
+        memory = error.needed
+        layout = plan.MsmLayout.build(curve, groups, n, FILL, memory)
+    assert len(layout.parts()) <= 64
     assert sum(layout.widths) == plan.signed_bits(curve)
     assert max(layout.widths) - min(layout.widths) <= 1
     assert layout.passes[0].first == 0 and layout.passes[-1].last == len(layout.widths)
@@ -182,7 +223,9 @@ def test_layouts(curve, groups, n, log_memory):
             layout.sort_layout(step).size,
             *(layout.sums_layout(step, group, FILL.at_once[group]).size for group in groups),
         ]
-        assert sum(sizes) <= layout.workspace_bytes <= memory
+        kept = len(layout.parts()) * len(layout.widths) * sum(16 * native.point_words(curve, group) for group in groups)
+        assert sum(sizes) + kept <= layout.workspace_bytes <= memory
+        assert (step.last - step.first) * min(n, layout.part) < 1 << 32
         assert step.buckets == sum(1 << (layout.widths[w] - 1) for w in range(step.first, step.last))
         assert step.low_bits < layout.widths[-1]
         assert step.levels <= step.log_chunks[0] <= step.log_chunks[1]

@@ -136,10 +136,6 @@ def test_random_values(field: FieldId, oracle: Any, prime: PrimeField, shared: b
 @ALL_FIELDS
 def test_inversion(field: FieldId, oracle: Any, prime: PrimeField, shared: bool) -> None:
     """Batches of one, of zeros, of everything; the zeros stay where they are."""
-    if shared:
-        with pytest.raises(native.NativeError, match="no batch inversion"):
-            native.field_op(field, FieldOp.INV, to_limbs([oracle.one], prime), shared=True)
-        return
     values = edges(prime) if oracle.degree == 1 else list(itertools.pairwise(edges(prime)))
     batches = [values, [oracle.zero], [oracle.zero] * 3, [oracle.zero, *values[:3], oracle.zero], values[-1:]]
     for batch in batches:
@@ -152,9 +148,8 @@ def test_inversion(field: FieldId, oracle: Any, prime: PrimeField, shared: bool)
 def test_inverse_of_random_values(
     field: FieldId, oracle: Any, prime: PrimeField, shared: bool, data: st.DataObject
 ) -> None:
-    if not shared:
-        values = data.draw(st.lists(elements(oracle, prime), min_size=1, max_size=20))
-        check(FieldOp.INV, [(v, v) for v in values], field, oracle, prime, shared)
+    values = data.draw(st.lists(elements(oracle, prime), min_size=1, max_size=20))
+    check(FieldOp.INV, [(v, v) for v in values], field, oracle, prime, shared)
 
 
 @ALL_FIELDS

@@ -1,4 +1,5 @@
-// Field operations through the header that the GPU's kernels are written on: for tests, so compiled once and small.
+// Field operations through the header that the GPU's kernels are written on, inline as its busiest kernels have them: for
+// tests, so compiled once.
 #include "../field.cuh"
 #include "elementwise.hpp"
 
@@ -10,7 +11,7 @@ template <class F>
 struct SharedForm;
 template <class P>
 struct SharedForm<HostField<P>> {
-  using type = Field<P, MulForm::kOutlined>;
+  using type = Field<P, MulForm::kInline>;
 };
 template <class F>
 struct SharedForm<Fp2<F>> {
@@ -24,9 +25,11 @@ extern "C" __attribute__((visibility("default"))) int32_t czk_field_op_shared(in
                                                                               const void* b, void* out, uint64_t n) {
   using namespace czk;
   return guarded([&] {
-    if (op == CZK_INV) return fail(CZK_INVALID, "the shared form has no batch inversion");
     return with_field(field, [&](auto tag) {
-      return elementwise<typename SharedForm<typename decltype(tag)::type>::type>(op, a, b, out, n);
+      using F = typename SharedForm<typename decltype(tag)::type>::type;
+      if (op != CZK_INV) return elementwise<F>(op, a, b, out, n);
+      unary<F>(a, out, n, [](const F& x) { return x.inverse(); });
+      return int32_t(CZK_OK);
     });
   });
 }

@@ -13,7 +13,6 @@
 
 #define CZK_KERNEL(threads) extern "C" void
 #define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" void
-#define CZK_KERNEL_RESIDENT(threads, blocks) extern "C" void
 #define CZK_UNROLL_SOME
 #define CZK_SHARED static
 #define CZK_DYNAMIC_SHARED(name) uint32_t* const name = czk::grid::emulated.dynamic.data()
