@@ -33,6 +33,12 @@ READER_GONE = 128 + 13
 BRIEF = frozenset({"prove", "verify", "vkey"})
 """Commands whose process ends with them and makes no garbage: to collect it, at the end above all, only takes time."""
 
+COMMON_VALUED = frozenset({"--device", "--config", "--set"})
+"""Options of all commands that take a value."""
+
+COMMON = COMMON_VALUED | {"--json", "-v", "-vv", "--verbose", "--version", "-h", "--help"}
+"""Options of all commands: these may also stand before the command."""
+
 _CONSOLE = "console.commands.open_console"
 
 
@@ -61,6 +67,11 @@ class _Parser(argparse.ArgumentParser):
     """Errors in the product's one-line form."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        start, _, rest = message.partition(": ")
+        words = rest.split() if start == "unrecognized arguments" and self.prog == "cuzk-top" else []
+        late = next((word for word in words if word in COMMANDS), None)
+        if late is not None:
+            self.exit(2, f"cuzk-top: command is not first: {late}: write cuzk-top {late} OPTIONS\n")
         self.exit(2, f"cuzk-top: {message}: {self.prog}: see {self.prog} --help\n")
 
 
@@ -100,20 +111,31 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def find_command(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """The command and the other arguments. Only options that all commands share may stand before it: where there are
+    others, the arguments are the console's."""
+    at = 0
+    while at < len(arguments) and arguments[at].partition("=")[0] in COMMON:
+        at += 2 if arguments[at] in COMMON_VALUED else 1
+    if at < len(arguments) and arguments[at] in COMMANDS:
+        return arguments[at], [*arguments[:at], *arguments[at + 1 :]]
+    return None, arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``cuzk-top`` and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:  # loads nothing else
         print(f"cuzk-top {version()}")
         return 0
-    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    command, arguments = find_command(arguments)
     if command is None and arguments and not arguments[0].startswith("-"):
         print(f"cuzk-top: unknown command: {arguments[0]}: see cuzk-top --help", file=sys.stderr)
         return 2
     brief = argv is None and command in BRIEF
     if brief:
         gc.disable()
-    args = build_parser(command).parse_args(arguments[1:] if command else arguments)
+    args = build_parser(command).parse_args(arguments)
     try:
         code = int(args.run(args))
         if sys.stdout is not None:  # it is None where the caller closed it
@@ -138,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return failure.exit_code
         from console import crash_report  # only where it is needed
 
-        return crash_report.write(error, arguments)
+        return crash_report.write(error, [*([command] if command else []), *arguments])
     finally:
         if brief:
             gc.freeze()  # so that nothing is searched for garbage on the way out

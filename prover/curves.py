@@ -90,6 +90,8 @@ class Curve:
     index: int
     """The curve's number in the native interface."""
     name: str
+    spelling: str
+    """Its one name in messages and help."""
     snarkjs_name: str
     """Spelling in snarkjs's JSON files."""
     fp: PrimeField
@@ -115,10 +117,10 @@ class Curve:
         """
         s = self.fr.two_adicity
         if not 0 <= log_n <= s:
-            raise ValueError(f"domain of 2^{log_n} is larger than the two-adicity 2^{s} of {self.name} Fr")
+            raise ValueError(f"domain of 2^{log_n} is larger than the two-adicity 2^{s} of {self.spelling} Fr")
         generator = self.fr.generator if convention == "snarkjs" else 7
         if convention == "bellman" and self.name != "bls12-381":
-            raise ValueError(f"the bellman convention is defined for bls12-381, not {self.name}")
+            raise ValueError(f"the bellman convention is defined for bls12-381, not {self.spelling}")
         root = pow(generator, (self.fr.modulus - 1) >> s, self.fr.modulus)
         return pow(root, 1 << (s - log_n), self.fr.modulus)
 
@@ -132,6 +134,7 @@ class Curve:
 BLS12_381 = Curve(
     index=0,
     name="bls12-381",
+    spelling="bls12-381",
     snarkjs_name="bls12381",
     fp=PrimeField(
         "Bls12381Fp",
@@ -162,6 +165,7 @@ BLS12_381 = Curve(
 BN254 = Curve(
     index=1,
     name="bn254",
+    spelling="bn128",
     snarkjs_name="bn128",
     fp=PrimeField("Bn254Fp", 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47),
     fr=PrimeField("Bn254Fr", 0x30644E72E131A029B85045B68181585D2833E84879B9709143E1F593F0000001, generator=5),

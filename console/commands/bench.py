@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 SCHEMA = "cuzk-top/bench/1"
 STANDARD_MODE = {"slot_size": 0}
 """A proof is one slot unless told otherwise: then one client cannot overlap synthesis and proving, and two can."""
+MEANINGS = {
+    "clients": "proofs kept in flight: each that ends is followed by the next",
+    "proofs": "proofs measured, without warm-up (and failed ones)",
+    "s/proof": "seconds a proof: the span of the measurement / proofs",
+    "+-95 %": "95 % interval of it, by the times from one end to the next",
+    "proofs/min": "60 / (s/proof)",
+    "use": "share of the span in which the device computed, ramp included",
+    "steady use": "the same without ramp: from first to last hand-over",
+    "idle s/proof": "seconds a proof in which the device did not compute",
+    "gap s": "middle length of the most frequent kind of gap",
+    "peak RSS": "most memory that the process held",
+    "verified": "proofs that were verified",
+}
+"""What each column of the report means."""
 Inputs = Callable[[int], Any]
 
 
@@ -39,6 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--witness", metavar="WTNS", help="witness for a ZKEY (default: the one beside it)")
     add("--partitions", type=int, default=1, metavar="P", help="partitions of a proof (1)")
     add("--warmup", type=int, default=1, metavar="W", help="proofs before each measurement, left out (1)")
+    width = max(len(column) for column in MEANINGS)
+    listing = "\n".join(f"  {column:<{width}}  {meaning}" for column, meaning in MEANINGS.items())
+    parser.epilog = f"columns of the report, one line for each number of clients (- is unknown):\n{listing}"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from prover.pipeline.knobs import REGISTRY, KnobSpec, KnobType
+from prover.pipeline.knobs import REGISTRY, Effect, KnobSpec, KnobType
 
 SCHEMA = "cuzk-top/knobs/1"
 
@@ -32,20 +33,41 @@ def document() -> dict[str, Any]:
 
 
 def table() -> str:
-    """The registry for people: one line a knob, then what each is for."""
-    heads = ("knob", "default", "range", "takes effect", "daemon key")
-    rows = [
-        (spec.name, spec.show(spec.default), bounds(spec), str(spec.effect), spec.daemon_key or "")
-        for spec in REGISTRY.values()
+    """The registry for people: what can be turned, what cannot yet, and what each knob is for."""
+    active = [spec for spec in REGISTRY.values() if spec.active]
+    waiting = [spec for spec in REGISTRY.values() if not spec.active]
+    lines = [
+        "Turn a knob in the console (key k). At the start it is what --set KNOB=VALUE says, else CUZK_TOP_KNOB (upper",
+        "case) in the environment, else [knobs] in the configuration. Work that has begun ends under the old value.",
+        "",
+        *_rows(active),
+        "",
+        *(f"{spec.name}: {spec.help}" for spec in active),
+        "",
+        "Known, and not acted on by this version: their defaults are the only values it takes.",
+        "",
+        *_rows(waiting),
+        "",
+        *(f"{spec.name}: {spec.help}" for spec in waiting),
     ]
-    rows.insert(0, heads)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.append("")
-    for spec in REGISTRY.values():
-        remark = "" if spec.active else " (not acted on by this engine yet)"
-        lines.append(f"{spec.name}: {spec.help}{remark}")
     return "\n".join(lines) + "\n"
+
+
+def _rows(specs: Sequence[KnobSpec]) -> list[str]:
+    """One line a knob, under a line of heads."""
+    rows = [("knob", "default", "range", "a change holds from", "in the daemon's cuzk.toml")]
+    rows += [
+        (
+            spec.name,
+            spec.show(spec.default),
+            bounds(spec),
+            "now" if spec.effect is Effect.NOW else f"the {spec.effect}",
+            spec.daemon_key or "-",
+        )
+        for spec in specs
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def bounds(spec: KnobSpec) -> str:

@@ -25,9 +25,11 @@ STAGES = ("load", "synthesis", "ntt", "msm", "finalizing", "total")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of ``prove``."""
     parser.add_argument("zkey", metavar="ZKEY", help="proving key (snarkjs .zkey)")
-    parser.add_argument("wtns", metavar="WTNS", help="witness (.wtns)")
-    parser.add_argument("--proof", default="proof.json", metavar="FILE", help="where the proof goes")
-    parser.add_argument("--public", default="public.json", metavar="FILE", help="where the public inputs go")
+    parser.add_argument("wtns", metavar="WTNS", help="witness (snarkjs .wtns)")
+    parser.add_argument("--proof", default="proof.json", metavar="FILE", help="where the proof goes (proof.json)")
+    parser.add_argument(
+        "--public", default="public.json", metavar="FILE", help="where the public inputs go (public.json)"
+    )
     parser.add_argument("--r1cs", metavar="FILE", help="the circuit, to name the row that a wrong witness breaks")
     parser.add_argument("--check-key", action="store_true", help="check every point of the key, one by one")
 

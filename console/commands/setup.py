@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("r1cs", metavar="R1CS", help="circuit (circom .r1cs)")
     parser.add_argument("-o", "--output", required=True, metavar="ZKEY", help="proving key")
     parser.add_argument("--vkey", metavar="FILE", help="also write the verifying key (JSON)")
+    parser.add_argument("--force", action="store_true", help="replace keys that are there already")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     from console.progress import ProgressLine
 
     check_outputs({"-o": args.output, "--vkey": args.vkey}, {"R1CS": args.r1cs})
+    if not args.force:
+        refuse_existing(args.output, args.vkey)
     with ProgressLine() as progress:
         report = run_interruptibly(lambda cancel: _make(args, progress, cancel))
     print(f"cuzk-top: {WARNING}", file=sys.stderr)
@@ -39,6 +42,22 @@ def run(args: argparse.Namespace) -> int:
 
         print_json(report)
     return 0
+
+
+def refuse_existing(*outputs: str | None) -> None:
+    """A key that is replaced is gone, and with it the use of every proof and verifying key that belongs to it.
+
+    Raises:
+        InputError: if one of the files is there. (Devices and pipes hold nothing that could be lost.)
+    """
+    from pathlib import Path
+
+    from prover.errors import InputError
+    from prover.formats.errors import printable
+
+    for path in outputs:
+        if path and Path(path).is_file():
+            raise InputError("key exists already", printable(path), "give another name, or --force to replace it")
 
 
 def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken) -> dict[str, object]:
@@ -78,4 +97,4 @@ def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken)
     }
 
 
-__all__ = ["WARNING", "configure", "run"]
+__all__ = ["WARNING", "configure", "refuse_existing", "run"]

@@ -32,7 +32,7 @@ def encode_proof(proof: Proof) -> bytes:
         ValueError: for another curve, which leaves no room for the flags.
     """
     if proof.curve is not BLS12_381:
-        raise ValueError(f"the compressed proof is defined for {BLS12_381.name}, not {proof.curve.name}")
+        raise ValueError(f"the compressed proof is defined for {BLS12_381.spelling}, not {proof.curve.spelling}")
     return compress_g1(proof.a) + compress_g2(proof.b) + compress_g1(proof.c)
 
 

@@ -156,9 +156,9 @@ def scalar_field_curve(section: Section, n8: int, prime: int, at: int) -> Curve:
     for candidate in CURVES:
         if candidate.fr.modulus == prime:
             if n8 != candidate.fr.bytes:
-                raise section.error(f"scalars of {n8} bytes, {candidate.name} has {candidate.fr.bytes}", at)
+                raise section.error(f"scalars of {n8} bytes, {candidate.spelling} has {candidate.fr.bytes}", at)
             return candidate
-    known = " and ".join(f"{c.name} ({c.snarkjs_name})" for c in CURVES)
+    known = " and ".join(c.spelling for c in CURVES)
     raise section.error("unknown scalar field", at, fix=f"compile the circuit for one of the curves {known}")
 
 

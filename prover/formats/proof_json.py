@@ -239,12 +239,12 @@ class _Document:
     def curve(self, fields: dict[str, Any], expected: Curve | None) -> Curve:
         name = fields.get("curve")
         for candidate in CURVES:
-            if name == candidate.snarkjs_name:
+            if isinstance(name, str) and name.lower() in candidate.aliases:
                 if expected is not None and candidate is not expected:
-                    what = f"curve {name}, the verifying key has {expected.snarkjs_name}"
+                    what = f"curve {candidate.spelling}, the verifying key has {expected.spelling}"
                     raise self.error(what, "curve", fix="give files of one circuit")
                 return candidate
-        known = " or ".join(c.snarkjs_name for c in CURVES)
+        known = " or ".join(c.spelling for c in CURVES)
         raise self.error(f"curve {_quote(name)}, not {known}", "curve")
 
     def number(self, value: Any, field: str, modulus: int) -> int:

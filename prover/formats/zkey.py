@@ -238,13 +238,13 @@ def _read_curve(header: Cursor) -> Curve:
     for candidate in CURVES:
         if candidate.fp.modulus == q:
             if n8q != candidate.fp.bytes:
-                raise section.error(f"coordinates of {n8q} bytes, {candidate.name} has {candidate.fp.bytes}")
+                raise section.error(f"coordinates of {n8q} bytes, {candidate.spelling} has {candidate.fp.bytes}")
             if r != candidate.fr.modulus:
-                raise section.error(f"the scalar field is not that of {candidate.name}", 4 + n8q)
+                raise section.error(f"the scalar field is not that of {candidate.spelling}", 4 + n8q)
             if n8r != candidate.fr.bytes:
-                raise section.error(f"scalars of {n8r} bytes, {candidate.name} has {candidate.fr.bytes}", 4 + n8q)
+                raise section.error(f"scalars of {n8r} bytes, {candidate.spelling} has {candidate.fr.bytes}", 4 + n8q)
             return candidate
-    known = " and ".join(f"{c.name} ({c.snarkjs_name})" for c in CURVES)
+    known = " and ".join(c.spelling for c in CURVES)
     raise section.error("unknown curve", fix=f"give a key of one of the curves {known}")
 
 
@@ -257,7 +257,7 @@ def _read_counts(header: Cursor, curve: Curve) -> tuple[int, int, int]:
         raise header.section.error(f"domain of {domain} is not a power of two", at + 8)
     log_n = domain.bit_length() - 1
     if log_n > curve.fr.two_adicity:
-        what = f"domain of 2^{log_n} exceeds the two-adicity 2^{curve.fr.two_adicity} of {curve.name}"
+        what = f"domain of 2^{log_n} exceeds the two-adicity 2^{curve.fr.two_adicity} of {curve.spelling}"
         raise header.section.error(what, at + 8)
     return n_vars, n_public, log_n
 

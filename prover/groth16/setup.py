@@ -161,7 +161,7 @@ def setup(
     curve = system.curve
     if system.log_n > curve.fr.two_adicity:
         raise InputError(
-            f"{system.n_constraints} constraints are more than a domain of {curve.name} holds", "setup", "split it"
+            f"{system.n_constraints} constraints are more than a domain of {curve.spelling} holds", "setup", "split it"
         )
     report = progress or (lambda what, share: None)
     report("evaluating the polynomials", None)

@@ -72,7 +72,9 @@ class Verifier:
         """
         curve = self.vk.curve
         if proof.curve is not curve:
-            raise InputError(f"proof is over {proof.curve.name}, the key over {curve.name}", where, "use its own key")
+            raise InputError(
+                f"proof is over {proof.curve.spelling}, the key over {curve.spelling}", where, "use its own key"
+            )
         check_public(self.vk, public)
         for name, group, point in (("A", 1, proof.a), ("B", 2, proof.b), ("C", 1, proof.c)):
             _check_point(curve, name, 2 if group == 2 else 1, point, where)

@@ -25,7 +25,7 @@ def check_fits(key: ProvingKey, witness: Wtns) -> None:
     """
     where, fix = witness.path or "witness", "give the witness and the key of one circuit"
     if witness.curve is not key.curve:
-        raise InputError(f"witness over {witness.curve.name}, the key is over {key.curve.name}", where, fix)
+        raise InputError(f"witness over {witness.curve.spelling}, the key is over {key.curve.spelling}", where, fix)
     if len(witness.values) != key.n_wires:
         raise InputError(f"witness of {len(witness.values)} values, the key wants {key.n_wires}", where, fix)
 
@@ -73,8 +73,8 @@ def check_satisfied(r1cs: R1cs, key: ProvingKey, witness: Wtns, what: str, threa
     ours = (r1cs.curve, r1cs.n_wires, r1cs.n_public, r1cs.n_constraints)
     if ours != (key.curve, key.n_wires, key.n_public, key.n_constraints):
         raise InputError(
-            f"circuit of {r1cs.n_constraints} constraints and {r1cs.n_wires} wires over {r1cs.curve.name}, "
-            f"the key's has {key.n_constraints} and {key.n_wires} over {key.curve.name}",
+            f"circuit of {r1cs.n_constraints} constraints and {r1cs.n_wires} wires over {r1cs.curve.spelling}, "
+            f"the key's has {key.n_constraints} and {key.n_wires} over {key.curve.spelling}",
             r1cs.path or "circuit",
             "give the circuit of this key",
         )

@@ -37,6 +37,44 @@ def test_unknown_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command", "rest"),
+    [
+        (["--device", "host", "bench", "-c", "1"], "bench", ["--device", "host", "-c", "1"]),
+        (
+            ["--device=host", "--set", "a=1", "-v", "prove", "k", "w"],
+            "prove",
+            ["--device=host", "--set", "a=1", "-v", "k", "w"],
+        ),
+        (["--json", "knobs"], "knobs", ["--json"]),
+        (["knobs", "--json"], "knobs", ["--json"]),
+        (["--config", "bench"], None, ["--config", "bench"]),
+        (["--log", "bench"], None, ["--log", "bench"]),
+        (["--once", "--json"], None, ["--once", "--json"]),
+        ([], None, []),
+    ],
+)
+def test_options_of_all_commands_may_stand_before_the_command(
+    arguments: list[str], command: str | None, rest: list[str]
+) -> None:
+    assert cli.find_command(arguments) == (command, rest)
+
+
+def test_a_common_option_before_the_command_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--json", "knobs"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema"] == "cuzk-top/knobs/1"
+
+
+@pytest.mark.parametrize("arguments", [["--workload", "x", "bench", "-c", "1"], ["--once", "bench"]])
+def test_another_option_before_the_command_is_one_line_that_says_where_it_belongs(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "cuzk-top: command is not first: bench: write cuzk-top bench OPTIONS\n"
+
+
 def test_doctor_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.main(["doctor", "--json"])
     document = json.loads(capsys.readouterr().out)

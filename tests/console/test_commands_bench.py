@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from console.cli import main
+from console.commands.bench import _COLUMNS, MEANINGS
 from prover.pipeline.knobs import REGISTRY
 
 CIRCUIT = "range-check-10"
@@ -175,9 +176,24 @@ def test_the_knob_registry_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert by_name["gpu_lock"]["choices"] == ["narrow", "coarse"] and by_name["gpu_lock"]["min"] is None
 
 
+def test_every_column_is_explained_in_the_help_and_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(MEANINGS) == list(_COLUMNS)
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    page = (Path(__file__).parents[2] / "docs" / "engine.md").read_text()
+    for column, meaning in MEANINGS.items():
+        assert f"{column} {meaning}" in text
+        assert f"| {column} | {meaning} |" in page
+
+
 def test_the_knob_registry_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["knobs"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:3] == ["knob", "default", "range"]
-    assert [line.split()[0] for line in lines[1 : 1 + len(REGISTRY)]] == list(REGISTRY)
-    assert sum("not acted on by this engine yet" in line for line in lines) == 8
+    acted_on, waiting = capsys.readouterr().out.split("Known, and not acted on by this version")
+    for part, active in ((acted_on, True), (waiting, False)):
+        specs = [spec for spec in REGISTRY.values() if spec.active is active]
+        lines = part.splitlines()
+        head = next(number for number, line in enumerate(lines) if line.startswith("knob "))
+        assert [line.split()[0] for line in lines[head + 1 : head + 1 + len(specs)]] == [spec.name for spec in specs]
+        assert [line for line in lines if ": " in line][-len(specs) :] == [f"{s.name}: {s.help}" for s in specs]
+    assert "--set KNOB=VALUE" in acted_on

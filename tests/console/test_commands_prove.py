@@ -251,6 +251,33 @@ def test_own_setup_proves_and_verifies_and_warns(folder, capsys):
     assert main(["verify", str(folder / "verification_key.json"), "public.json", "proof.json"]) == 1
 
 
+def test_setup_replaces_no_key_unless_told_to(capsys):
+    circuit = str(MIX / "circuit.r1cs")
+    assert main(["setup", circuit, "-o", "own.zkey", "--vkey", "own.json"]) == 0
+    before = {name: Path(name).read_bytes() for name in files_here()}
+    capsys.readouterr()
+    fix = "give another name, or --force to replace it"
+    for arguments, path in (
+        (["-o", "own.zkey"], "own.zkey"),
+        (["-o", "own.zkey", "--vkey", "own.json"], "own.zkey"),
+        (["-o", "new.zkey", "--vkey", "own.json"], "own.json"),
+    ):
+        line = refused(capsys, 2, "setup", circuit, *arguments)
+        assert line == f"cuzk-top: key exists already: {path}: {fix}\n"
+    assert {name: Path(name).read_bytes() for name in files_here()} == before
+    assert main(["setup", circuit, "-o", "own.zkey", "--vkey", "own.json", "--force"]) == 0
+    after = {name: Path(name).read_bytes() for name in files_here()}
+    assert after.keys() == before.keys() and all(after[name] != before[name] for name in before)
+    assert main(["setup", circuit, "-o", "/dev/null"]) == 0
+
+
+def test_help_names_the_files_that_are_written_by_default(capsys):
+    with pytest.raises(SystemExit):
+        main(["prove", "--help"])
+    text = capsys.readouterr().out
+    assert "(proof.json)" in text and "(public.json)" in text
+
+
 def test_a_key_of_our_own_setup_needs_no_further_check(monkeypatch):
     assert main(["setup", str(MIX / "circuit.r1cs"), "-o", "own.zkey"]) == 0
     monkeypatch.setattr(ProvingKey, "check_combined", lambda *_: pytest.fail("checked again"))

@@ -61,7 +61,7 @@ def test_setup(tmp_path: Path, environment: dict[str, str]) -> None:
     out = tmp_path / "out"
     out.mkdir()
     zkey, vkey = out / "circuit.zkey", out / "verification_key.json"
-    command = _command("setup", FIXTURE / "circuit.r1cs", "-o", zkey, "--vkey", vkey)
+    command = _command("setup", FIXTURE / "circuit.r1cs", "-o", zkey, "--vkey", vkey, "--force")
     assert _kill_at_random_moments(command, environment, 12, seed=2) > 0
     subprocess.run(command, env=environment, check=True, capture_output=True)
     assert sorted(path.name for path in out.iterdir()) == ["circuit.zkey", "verification_key.json"]

@@ -148,7 +148,7 @@ def test_files(tmp_path):
 
 
 def test_what_has_no_such_encoding():
-    with pytest.raises(ValueError, match="bls12-381, not bn254"):
+    with pytest.raises(ValueError, match="bls12-381, not bn128"):
         encode_proof(Proof(BN254, BN254.g1, BN254.g2, BN254.g1))
     with pytest.raises(ValueError, match="beta_g1"):
         encode_verifying_key(read_verification_key(FOLDER / "verification_key.json"))

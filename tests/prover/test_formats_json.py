@@ -82,9 +82,9 @@ PROOF = [
     (["pi_c", 1], "1", "point not on the curve: F, pi_c"),
     (["protocol"], "plonk", 'protocol "plonk", only groth16 is known: F, protocol'),
     (["protocol"], ..., "protocol nothing, only groth16 is known: F, protocol"),
-    (["curve"], "bn254", 'curve "bn254", not bls12381 or bn128: F, curve'),
-    (["curve"], ["bn128"], "curve list, not bls12381 or bn128: F, curve"),
-    (["curve"], "bls12381", "point not on the curve: F, pi_a"),
+    (["curve"], "bn255", 'curve "bn255", not bls12-381 or bn128: F, curve'),
+    (["curve"], ["bn128"], "curve list, not bls12-381 or bn128: F, curve"),
+    (["curve"], "BLS12_381", "point not on the curve: F, pi_a"),
 ]
 
 
@@ -93,8 +93,17 @@ def test_proof(tmp_path, path, value, expected):
     assert message(tmp_path, read_proof, changed("proof.json", path, value)) == f"{expected}: {REMAKE}"
 
 
+@pytest.mark.parametrize("name", ["bn128", "bn254", "BN254", "alt_bn128"])
+def test_every_spelling_of_a_curve_is_read(tmp_path, name):
+    path = tmp_path / "proof.json"
+    path.write_text(json.dumps(changed("proof.json", ["curve"], name)))
+    assert read_proof(path) == read_proof(FOLDER / "proof.json")
+
+
 def test_proof_of_another_curve(tmp_path):
-    with pytest.raises(FormatError, match=r"curve bn128, the verifying key has bls12381: .*, curve: give files of one"):
+    with pytest.raises(
+        FormatError, match=r"curve bn128, the verifying key has bls12-381: .*, curve: give files of one"
+    ):
         read_proof(FOLDER / "proof.json", BLS12_381)
 
 

@@ -184,7 +184,7 @@ def test_zkey(small, tmp_path, curve, change, what, where, fix):
     start = {f"s{n}": file.start(n) for n in range(1, 11)}
     fields = start | {f"n{n}": f"section {n} ({name})" for n, name in SECTIONS.items()}
     fields |= {
-        "curve": curve.name,
+        "curve": curve.spelling,
         "r": start["s2"] + 4 + size,
         "counts": start["s2"] + counts,
         "domain": start["s2"] + counts + 8,
@@ -201,7 +201,7 @@ def test_zkey(small, tmp_path, curve, change, what, where, fix):
         "e8_4": start["s4"] + entry[8] + 4,
         "e9": start["s4"] + entry[9],
     }
-    fix = fix or "give a key of one of the curves bls12-381 (bls12381) and bn254 (bn128)"
+    fix = fix or "give a key of one of the curves bls12-381 and bn128"
     assert message(tmp_path, "zkey", file.bytes()) == f"{what}: F, {where}: {fix}".format(**fields)
 
 
@@ -215,13 +215,13 @@ def test_domain_beyond_the_two_adicity(small, tmp_path):
     file = File(small["bn254"]["zkey"].read_bytes())
     counts, _ = zkey_offsets(BN254)
     file.put(2, counts + 8, 1 << 29)
-    assert "domain of 2^29 exceeds the two-adicity 2^28 of bn254" in message(tmp_path, "zkey", file.bytes())
+    assert "domain of 2^29 exceeds the two-adicity 2^28 of bn128" in message(tmp_path, "zkey", file.bytes())
 
 
 WTNS = [
     ("n8", "field elements of 0 bytes are not plausible", "section 1 (header), byte 24", REMAKE),
     ("prime", "unknown scalar field", "section 1 (header), byte 24", "compile the circuit for one of the curves "
-        "bls12-381 (bls12381) and bn254 (bn128)"),
+        "bls12-381 and bn128"),
     ("count", "160 bytes where 6 values of 32 bytes makes 192", "section 2 (values), byte 76", REMAKE),
     ("none", "no values, a witness starts with the constant 1", "section 1 (header), byte 24", REMAKE),
     ("one", "the first value is not 1", "section 2 (values), byte 76", "make the witness again from its inputs"),
@@ -246,7 +246,7 @@ def test_wtns(small, tmp_path, curve, change, what, where, fix):
 
 R1CS = [
     ("prime", "unknown scalar field", "section 1 (header), byte 24", "compile the circuit for one of the curves "
-        "bls12-381 (bls12381) and bn254 (bn128)"),
+        "bls12-381 and bn128"),
     ("inputs", "1 outputs, 0 public and 4 private inputs and the constant in 5 wires", "section 1 (header), byte 60",
         REMAKE),
     ("labels", "40 bytes where 6 labels of 8 bytes makes 48", "section 3 (labels), byte {s3}", REMAKE),

@@ -76,5 +76,5 @@ def test_a_circuit_beyond_every_domain_is_refused_before_any_work():
     curve = CURVES[1]
     small = files.system(model.sample(curve, random.Random(0), 3, 1, 6)[0])
     huge = ConstraintSystem(curve, small.n_wires, small.n_public, 1 << 28, small.a, small.b, small.c)
-    with pytest.raises(InputError, match="more than a domain of bn254 holds"):
+    with pytest.raises(InputError, match="more than a domain of bn128 holds"):
         key_setup.setup(huge)

@@ -102,7 +102,7 @@ def test_points_must_be_reduced_on_the_curve_and_in_the_subgroup(curve):
 def test_a_proof_of_the_other_curve_is_refused():
     key, good = statements(BN254)
     _, others = statements(BLS12_381)
-    with pytest.raises(InputError, match="proof is over bls12-381, the key over bn254"):
+    with pytest.raises(InputError, match="proof is over bls12-381, the key over bn128"):
         verify(key.verifying, good[0][0], others[0][1])
 
 
