@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU: the tests, memory and race checks at small sizes, the benchmarks.
-#   bench/gpu.sh [FOLDER]     results go to FOLDER (build/gpu): *.jsonl, and the logs of what ran
+#   bench/gpu.sh [FOLDER]     results go to FOLDER (build/gpu): *.jsonl, what the driver answered (nvml.json), and the logs of what ran
 # The host library must be built and CuPy installed (pip install -e '.[dev,cuda13]'). PYTHON names another interpreter.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -31,6 +31,7 @@ check() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv | tee "$out/gpu.csv"
+step nvml "$python" bench/nvml_record.py --out "$out/nvml.json" --seconds 20
 step tests "$python" -m pytest -q -m gpu -p no:cacheprovider tests/prover/test_cuda_*.py
 step proofs "$python" bench/gpu_proof.py --out "$out"
 step kernels "$python" bench/gpu_kernels.py --out "$out"
