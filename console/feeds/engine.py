@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -33,6 +33,8 @@ HORIZON_S = 600.0
 _SLOW_S = 1.0
 _MARGIN_S = 2.0
 """Samples from before the window that its first column needs."""
+_HOLD_S = 3.0
+"""A sample of a GPU stands for no more than this."""
 _LEAST_S = 15.0
 """A change is looked at apart once it is this old."""
 _LEAST_GAP_S = 1e-3
@@ -309,8 +311,8 @@ class EngineFeed:
         gpus = self._gpus
         return {
             view.ordinal: {
-                "sm": _mean([sample.sm for sample in gpus.samples(view.uuid, begin)]),
-                "driver": _mean([sample.driver for sample in gpus.driver(view.uuid, begin)]),
+                "sm": _share([(sample.at, sample.sm) for sample in gpus.samples(view.uuid, begin)]),
+                "driver": _share([(sample.at, sample.driver) for sample in gpus.driver(view.uuid, begin)]),
             }
             for view in snapshot.devices
             if gpus is not None and view.kind != "host"
@@ -358,10 +360,15 @@ class EngineFeed:
         return tuple(feeds)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of percentages as a share; ``None`` where nothing was measured."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) / 100 if known else None
+def _share(samples: Sequence[tuple[float, float | None]]) -> float | None:
+    """The mean of percentages as a share, each for the time since the one before; ``None`` where none was measured."""
+    total = weight = 0.0
+    for (before, _), (at, value) in pairwise(samples):
+        if value is not None:
+            seconds = min(at - before, _HOLD_S)
+            total += value * seconds
+            weight += seconds
+    return total / weight / 100 if weight > 0 else None
 
 
 def _count_gaps(segments: Sequence[LaneSegment], least: float = 0.0) -> int:

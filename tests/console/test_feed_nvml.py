@@ -286,6 +286,20 @@ def test_rings_answer_for_a_stretch():
     assert card.problem is None and card.memory_floor == 822_935_552 and card.memory_floor_rise is None
 
 
+def test_what_is_long_past_is_kept_by_the_second(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("console.feeds.nvml.sampler.FINE_S", 4.0)
+    sampler, _, clock = sampler_over(recording())
+    sampler.open()
+    drive(sampler, clock, 16)
+    past = sampler.samples(UUID, 0)
+    steps = [later.at - sooner.at for sooner, later in itertools.pairwise(past)]
+    assert all(0.09 < step < 1.2 for step in steps), "no hole, nothing twice"
+    assert 11 <= sum(step > 0.5 for step in steps) <= 13 and len(past) < 60
+    whole = next(sample for sample in past if 9 < sample.at < 10.5)
+    assert (whole.sm or 0) > 99 and whole.memory_used == 822_935_552
+    assert all(step < 0.11 for step in steps[-38:])
+
+
 @pytest.fixture
 def released() -> Iterator[threading.Event]:
     event = threading.Event()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from console.feeds.nvml import words
@@ -25,6 +26,8 @@ from prover.model import DeviceSample
 PERIOD_S = 0.1
 SURVEY_S = 1.0
 SPAN_S = 660.0
+FINE_S = 130.0
+"""Older samples are kept by the second: a window that reaches so far back shows no less, and costs a tenth."""
 DEADLINE_S = 2.0
 """An answer that takes longer is told to be missing."""
 RETRY_S = 5.0
@@ -55,7 +58,9 @@ class CardSampler:
         self._clock = clock
         self._period = period
         self._reader: CardReader | None = None
-        self._samples: deque[DeviceSample] = deque(maxlen=max(2, round(SPAN_S / period)))
+        self._samples: deque[DeviceSample] = deque(maxlen=max(2, round(FINE_S / period)))
+        self._seconds: deque[DeviceSample] = deque(maxlen=round(SPAN_S / SURVEY_S))
+        self._second: list[DeviceSample] = []
         self._driver: deque[DeviceSample] = deque(maxlen=round(SPAN_S / 0.15))
         self._floor = MemoryFloor()
         self._identity = CardIdentity(index, "", f"GPU {index}")
@@ -81,8 +86,13 @@ class CardSampler:
         return not self._thread.is_alive()
 
     def samples(self, since: float) -> tuple[DeviceSample, ...]:
-        """Samples after ``since``, oldest first."""
-        return _newer(self._samples, since)
+        """Samples after ``since``, oldest first; those long past are means of a second each."""
+        fine = _newer(self._samples, since)
+        begin = self._samples[0].at if self._samples else float("inf")
+        if begin <= since:
+            return fine
+        seconds = _newer(self._seconds, since)
+        return seconds[: bisect_left(seconds, begin, key=lambda sample: sample.at)] + fine
 
     def driver(self, since: float) -> tuple[DeviceSample, ...]:
         """The driver's own samples after ``since``; where it keeps none, those of its rate."""
@@ -114,6 +124,7 @@ class CardSampler:
         sample = self._reader.sample()
         if sample is not None:
             self._samples.append(sample)
+            self._second.append(sample)
             if sample.memory_used is not None:
                 self._floor.add(sample.at, sample.memory_used)
         now = self._clock()
@@ -121,6 +132,9 @@ class CardSampler:
             self._surveyed = now
             self._driver.extend(self._reader.driver_samples())
             self._state = self._reader.survey()
+            if self._second:
+                self._seconds.append(_mean(self._second))
+                self._second = []
         self._gone = None
 
     def lose(self, line: str) -> None:
@@ -324,6 +338,15 @@ def _mig_slices(questions: Questions, index: int) -> list[int]:
         return []
 
 
+def _mean(samples: list[DeviceSample]) -> DeviceSample:
+    """The last of some samples, with the means of what was counted."""
+    means: dict[str, Any] = {}
+    for name in ("sm", "driver", "occupancy", "integer_pipe", "fp64_pipe", "dram", "pcie_rx", "pcie_tx"):
+        values = [value for sample in samples if (value := getattr(sample, name)) is not None]
+        means[name] = sum(values) / len(values) if values else None
+    return replace(samples[-1], **means)
+
+
 def _newer(ring: deque[DeviceSample], since: float) -> tuple[DeviceSample, ...]:
-    rows = list(ring.copy())
-    return tuple(rows[bisect_right(rows, since, key=lambda sample: sample.at) :])
+    rows = tuple(ring.copy())
+    return rows[bisect_right(rows, since, key=lambda sample: sample.at) :]
