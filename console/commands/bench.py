@@ -115,6 +115,7 @@ def _measure(
     from prover.pipeline.engine import Engine
     from prover.pipeline.sweep import Sweep
 
+    sys.setswitchinterval(0.001)  # a worker that launches kernels gets its turn between pieces of Python work
     opened = open_devices(args.device)
     workload, inputs = _workload(args, opened.devices[0], progress, cancel)
     for device in opened.devices:

@@ -1,8 +1,9 @@
 """Memory of a GPU: capped, accounted, used again.
 
-Blocks that are given back stay allocated and serve the next request of about their size, whatever stream it comes from:
-where the work that last used a block may still run in another stream, the new one waits for it on the GPU. The host
-never waits, and ``cudaMalloc`` and ``cudaFree``, which stop the whole device, are left to the first partition.
+Blocks that are given back stay allocated and serve the next request of about their size, whatever stream it comes from.
+One whose last work may still run in another stream is taken only where the GPU has no room for another: the new work
+then waits for the old on the GPU, and a worker's copies would no longer lie beneath the other's kernels. The host never
+waits, and ``cudaMalloc`` and ``cudaFree``, which stop the whole device, are left to the first partitions.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class Arena:
         size = _rounded(nbytes)
         while True:
             with self._lock:
-                found = self._reuse(size) or self._allocate(size)
+                found = self._reuse(size, stream) or self._allocate(size)
+                found = found or self._reuse(size) or self._allocate_trimmed(size)
                 if found is not None:
                     self.used += found.nbytes
                     self.peak = max(self.peak, self.used)
@@ -146,30 +148,26 @@ class Arena:
             self.cached += free.nbytes
             bisect.insort(self._cached, free, key=lambda f: f.nbytes)
 
-    def _reuse(self, size: int) -> _Free | None:
+    def _reuse(self, size: int, stream: CudaStream | None = None) -> _Free | None:
+        """The smallest cached block that fits; with a ``stream``, one that this need not wait for."""
         self._collect()
-        at = bisect.bisect_left(self._cached, size, key=lambda f: f.nbytes)
-        if at == len(self._cached) or self._cached[at].nbytes - size > size // _WASTE:
-            return None
-        best = at
-        for index in range(at, len(self._cached)):  # one that nothing waits for, if it is of the same size
-            if self._cached[index].nbytes != self._cached[at].nbytes:
+        for index in range(bisect.bisect_left(self._cached, size, key=lambda f: f.nbytes), len(self._cached)):
+            found = self._cached[index]
+            if found.nbytes - size > size // _WASTE:
                 break
-            if _settled(self._cached[index]):
-                best = index
-                break
-        found = self._cached.pop(best)
-        self.cached -= found.nbytes
-        return found
+            if stream is None or _settled(found) or (found.stream is not None and found.stream.handle == stream.handle):
+                del self._cached[index]
+                self.cached -= found.nbytes
+                return found
+        return None
 
     def _allocate(self, size: int) -> _Free | None:
         over_cap = self._cap is not None and self.used + self.cached + size > self._cap
         address = None if over_cap else self._driver.allocate(size)
-        if address is None and self.cached:
-            self.trim()
-            if self._cap is None or self.used + size <= self._cap:
-                address = self._driver.allocate(size)
         return None if address is None else _Free(address, size, None, 0)
+
+    def _allocate_trimmed(self, size: int) -> _Free | None:
+        return self._allocate(size) if self.trim() else None
 
     def _order(self, free: _Free, stream: CudaStream) -> None:
         """Let the new user wait for the old one's work."""

@@ -16,7 +16,7 @@ from prover import buffers, native
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
 from prover.curves import Curve
-from prover.device.errors import OutOfMemory
+from prover.device.errors import DeviceError, OutOfMemory
 from prover.device.values import Capability, MsmTerms
 from prover.errors import InputError
 from prover.formats.points import g1_bytes, g1_from_bytes, g2_bytes, g2_from_bytes
@@ -224,12 +224,14 @@ class SlotProof:
         return pending
 
     def release(self) -> None:
-        """Drop every array."""
-        self._partitions = []
-        self._assignments = []
+        """Drop every array, when the device has done with them."""
         if self._stream is not None:
+            with suppress(DeviceError):  # a slot that failed tells its own error
+                self._stream.synchronize()
             self._active_s = self._stream.active_s
         self._stream = None
+        self._partitions = []
+        self._assignments = []
 
     def kernel_spans(self) -> list[tuple[float, float]] | None:
         """When kernels ran for this slot since the last call, on the monotonic clock; None on the host."""

@@ -27,8 +27,21 @@ def test_a_block_serves_the_next_request_of_its_size():
     assert other.address != address
 
 
-def test_another_stream_waits_on_the_gpu_for_work_that_may_still_run():
+def test_another_stream_gets_other_memory_while_work_may_still_run():
     device = emulated()
+    a, b = device.stream("a"), device.stream("b")
+    array = take(device, 4096, a)
+    a.begin_kernels()  # work is submitted
+    address = array.address
+    del array
+    other = take(device, 4096, b)
+    assert other.address != address
+    assert device.driver.waits == []
+    assert take(device, 4096, a).address == address, "its own stream need not wait"
+
+
+def test_another_stream_waits_on_the_gpu_for_work_that_may_still_run_where_there_is_no_other_memory():
+    device = emulated(memory_cap=4096)
     a, b = device.stream("a"), device.stream("b")
     array = take(device, 4096, a)
     a.begin_kernels()  # work is submitted
