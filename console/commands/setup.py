@@ -79,6 +79,7 @@ def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken)
         key_file = files.open(args.output)  # first, so that a place that cannot be written is known before the work
         vkey_file = files.open(args.vkey) if args.vkey else None
         device = open_device(args.device, threads)
+        device.prepare(r1cs.curve, threads, progress, for_setup=True)
         zkey = setup(ConstraintSystem.of_r1cs(r1cs), threads=threads, progress=progress, cancel=cancel, device=device)
         digest = DigestWriter(key_file)
         write_zkey_to(digest, zkey)

@@ -16,7 +16,7 @@ from prover.curves import Curve
 from prover.device.cuda_clock import DeviceClock
 from prover.device.cuda_copies import Copies
 from prover.device.cuda_fixed_base import FixedBases
-from prover.device.cuda_kernels import KernelLibrary, modules_of_proof
+from prover.device.cuda_kernels import KernelLibrary, modules_of_proof, modules_of_setup
 from prover.device.cuda_memory import Arena, CudaArray, owned
 from prover.device.cuda_msm import Multiplications
 from prover.device.cuda_ntt import Transforms
@@ -64,7 +64,7 @@ class CudaDevice:
         self.fixed_bases = FixedBases(self)
         self.multiplications = Multiplications(self)
         self._residents = Residents(self)
-        self._prepared: set[int] = set()
+        self._prepared: set[tuple[int, bool]] = set()
         self.arena.on_shortage(self._residents.evict)
 
     @property
@@ -163,15 +163,18 @@ class CudaDevice:
             raise Cancelled
         return operation(own, **step.arguments)
 
-    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
-        """Compile or load what a proof on this curve needs; nothing the next time.
+    def prepare(
+        self, curve: Curve, threads: int = 0, progress: Progress | None = None, for_setup: bool = False
+    ) -> None:
+        """Compile or load what a proof (or a setup) on this curve needs; nothing the next time.
 
         Raises:
             KernelCompileError, MachineLacks: if that fails.
         """
-        if curve.index not in self._prepared:
-            self.kernels.prepare(modules_of_proof(curve), threads or cores(), progress)
-            self._prepared.add(curve.index)
+        if (curve.index, for_setup) not in self._prepared:
+            modules = modules_of_setup(curve) if for_setup else modules_of_proof(curve)
+            self.kernels.prepare(modules, threads or cores(), progress)
+            self._prepared.add((curve.index, for_setup))
 
     def memory(self) -> Usage:
         """Bytes in arrays, bytes that could be had, the most that arrays ever took."""

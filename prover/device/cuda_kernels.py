@@ -78,9 +78,8 @@ _PLAIN = ("msm_sort.cu",)
 
 def all_modules() -> Iterator[KernelModule]:
     """Every module there is."""
-    groups: tuple[GroupId, ...] = (2, 1)
     modules = [module for curve in CURVES for module in modules_of_proof(curve)]
-    modules += [KernelModule(file, curve, group) for file in _OF_SETUP for curve in CURVES for group in groups]
+    modules += [module for curve in CURVES for module in modules_of_setup(curve)]
     yield from dict.fromkeys(modules)
 
 
@@ -94,6 +93,14 @@ def modules_of_proof(curve: Curve) -> Iterator[KernelModule]:
         yield KernelModule(file, curve)
     for file in _PLAIN:
         yield KernelModule(file)
+
+
+def modules_of_setup(curve: Curve) -> Iterator[KernelModule]:
+    """What a setup on this curve needs."""
+    groups: tuple[GroupId, ...] = (2, 1)
+    for file in _OF_SETUP:
+        for group in groups:
+            yield KernelModule(file, curve, group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,4 +249,5 @@ __all__ = [
     "ModuleRecord",
     "all_modules",
     "modules_of_proof",
+    "modules_of_setup",
 ]

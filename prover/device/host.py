@@ -143,7 +143,9 @@ class HostDevice:
         """Operation name -> callable with the common signature."""
         return _OPS
 
-    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
+    def prepare(
+        self, curve: Curve, threads: int = 0, progress: Progress | None = None, for_setup: bool = False
+    ) -> None:
         """Nothing: the library is compiled."""
 
     def empty(self, n: int, words: int, stream: Stream) -> memoryview:

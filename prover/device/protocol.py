@@ -77,8 +77,12 @@ class Device(Protocol):
     def ops(self) -> Mapping[str, Any]:
         """Operation name -> callable with the common signature."""
 
-    def prepare(self, curve: Curve, threads: int = 0, progress: Progress | None = None) -> None:
-        """Have ready what a proof on this curve runs, which takes long the first time on a GPU. ``threads`` 0 = all."""
+    def prepare(
+        self, curve: Curve, threads: int = 0, progress: Progress | None = None, for_setup: bool = False
+    ) -> None:
+        """Have ready what a proof on this curve runs (or a setup), which takes long the first time on a GPU.
+        ``threads`` 0 = all.
+        """
 
     def empty(self, n: int, words: int, stream: Stream) -> Array:
         """``n`` rows of ``words`` 64-bit words; what is in them is undefined."""

@@ -107,6 +107,8 @@ class CircuitWorkload(_KeyedWorkload):
         circuit = builtin.build()
 
         def make() -> Any:
+            if device is not None:
+                device.prepare(circuit.curve, progress=report, for_setup=True)
             return setup(
                 ConstraintSystem.of_circuit(circuit),
                 threads=threads,
