@@ -164,7 +164,7 @@ def test_one_frame_as_json(environment: dict[str, str]):
         (["--attach", "http://localhost:1"], "--attach"),
         (["--circuit", "a.zkey"], "--circuit"),
         (["--record", "x"], "--record"),
-        (["--device", "cuda"], "--device cuda"),
+        (["--device", "nope"], "unknown device: nope"),
         (["--json"], "--once"),
         (["-j", "0"], "-j 0"),
         (["--once", "--theme", "nope"], "nope"),
@@ -177,6 +177,12 @@ def test_what_cannot_be_used_is_one_line(environment: dict[str, str], options: l
     done = plain(environment, *options)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("cuzk-top: ") and told in done.stderr
+
+
+def test_a_device_that_is_not_there_is_one_line(environment: dict[str, str]):
+    done = plain(environment, "--once", "--device", "cuda:99")
+    assert done.returncode == 3 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("cuzk-top: "), done.stderr
 
 
 def test_a_configuration_with_a_mistake_names_it(environment: dict[str, str], tmp_path: Path):
