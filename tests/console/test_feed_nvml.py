@@ -164,6 +164,16 @@ def test_who_is_on_the_card(monkeypatch: pytest.MonkeyPatch, tmp_path):
     assert [process.pid for process in rig.reader.survey().processes] == [RECORDED_PID]
 
 
+def test_a_process_that_the_driver_does_not_name(tmp_path):
+    rig = Rig()
+    rig.reader._proc = tmp_path
+    rig.nvml.faults = {"nvmlSystemGetProcessName": 6}
+    assert [process.name for process in rig.reader.survey().processes] == [f"pid {RECORDED_PID}"]
+    (tmp_path / str(RECORDED_PID)).mkdir()
+    (tmp_path / str(RECORDED_PID) / "comm").write_text("prover\n")
+    assert [process.name for process in rig.reader.survey().processes] == ["prover"]
+
+
 def test_identity_and_health():
     rig = Rig()
     identity = rig.reader.identity

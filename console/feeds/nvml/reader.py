@@ -200,12 +200,14 @@ class CardReader:
             yield CardProcess(pid, self._name(pid), used, pid == own)
 
     def _name(self, pid: int) -> str:
-        """A process's name; a number where it lives in another container."""
+        """A process's name. The driver's word comes first: in a container its numbers may not be ours."""
+        told = self._questions.ask("nvmlSystemGetProcessName", pid)
+        if told:
+            return Path(str(told)).name
         try:
             return (self._proc / str(pid) / "comm").read_text(errors="replace").strip()
         except OSError:
-            told = self._questions.ask("nvmlSystemGetProcessName", pid)
-            return Path(str(told)).name if told else f"pid {pid}"
+            return f"pid {pid}"
 
     # -- events --
 
