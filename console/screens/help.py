@@ -23,6 +23,8 @@ _READING = (
     ("partition", "one whole instance of the circuit with a proof of its own; a job is several of them"),
     ("kernels", "share of the window in which a kernel (NTT, MSM) ran"),
     ("lock", "share in which a worker held the device"),
+    ("driver", "share in which a kernel or a copy ran, as nvidia-smi counts it"),
+    ("sm", "multiprocessors at work now, percent; occ their warps, int and fp64 their pipes, dram"),
     ("steady", "use from first to last hand-over, start and end left out; ceiling: if it never waited"),
     ("knobs", "the wanted value stands between the arrows; beside it what is in force, and until when"),
 )
