@@ -35,6 +35,7 @@ step nvml "$python" bench/nvml_record.py --out "$out/nvml.json" --seconds 20
 step tests "$python" -m pytest -q -m gpu -p no:cacheprovider tests/prover/test_cuda_*.py
 step proofs "$python" bench/gpu_proof.py --out "$out"
 step kernels "$python" bench/gpu_kernels.py --out "$out"
+step msm timeout 300 "$python" bench/gpu_msm.py --out "$out/msm.json"
 step engine "$python" bench/gpu_engine.py --out "$out/engine.json"
 check memcheck
 check racecheck
