@@ -174,14 +174,14 @@ def stress(setting: Setting) -> Report:
     began = time.monotonic()
     feeder.start()
     try:
-        while not feeder.wait(rng.uniform(0.01, 0.2)):
+        while not feeder.wait(rng.uniform(0.001, 0.02)):
             name, value = random_change(rng, 2)
             if REGISTRY[name].active:
                 accepted = engine.propose(Change(name, value, who="stress")).accepted
                 changes[name] += accepted
                 refused += not accepted
             if value is True:
-                time.sleep(rng.uniform(0.01, 0.1))
+                time.sleep(rng.uniform(0.001, 0.05))
                 engine.propose(Change("paused", False, who="stress"))
     finally:
         engine.propose(Change("paused", False, who="stress"))

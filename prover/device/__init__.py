@@ -85,10 +85,10 @@ def open_devices(spec: str = "auto", threads: int = 0) -> OpenedDevices:
             left_out.append(f"{error.where}: {error.what}")
     if not devices and spec == "cuda":
         raise NoCudaDevice("; ".join(left_out), spec, status.fix or "see cuzk-top doctor")
+    note = "; ".join(left_out)
     if not devices:
-        devices = [open_device("host", threads)]
-        left_out.insert(0, "proving on the host")
-    return OpenedDevices(devices, ": ".join(left_out) or None)
+        devices, note = [open_device("host", threads)], f"proving on the host: {note}"
+    return OpenedDevices(devices, note or None)
 
 
 def _has_cuda() -> bool:

@@ -53,7 +53,7 @@ def test_another_stream_waits_on_the_gpu_for_work_that_may_still_run_where_there
 
 def test_a_wait_is_work_that_the_next_stream_waits_for():
     """b only waits for a, and gives the memory back: c must not take it before a is done."""
-    device = emulated()
+    device = emulated(memory_cap=4096)
     a, b, c = device.stream("a"), device.stream("b"), device.stream("c")
     array = take(device, 4096, a)
     a.begin_kernels()

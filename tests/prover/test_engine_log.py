@@ -11,7 +11,7 @@ from engine_rig import rig
 from fake_workload import FakeWorkload, fake_device
 
 from prover.errors import MachineLacks
-from prover.model import Event, EventKind
+from prover.model import Event, EventKind, Phase
 from prover.pipeline.engine import Engine
 from prover.pipeline.events import EventLog
 from prover.pipeline.interfaces import Change, JobRequest
@@ -64,6 +64,26 @@ def test_the_story_of_a_job_in_the_daemons_words() -> None:
         " INFO cuzk_top::engine: partition GPU prove complete job_id=job-1 partition=1 gpu_ms=1800 filled=1",
         " INFO cuzk_top::engine: Phase 7: all partitions complete, proof assembled job_id=job-1 proof_len=384 "
         "total_ms=4500 synth_ms=2000 gpu_ms=3400",
+    ]
+
+
+def test_kernel_time_by_the_devices_events_stands_beside_the_wall_time() -> None:
+    begun = {"job": "j", "partitions": (0,)}
+    about = {**begun, "device": 0, "worker": "gpu0-0"}
+    events = [
+        Event(1, 1.0, EventKind.JOB_SUBMITTED, **begun, fields={"circuit": "c", "partitions": 1}),
+        Event(2, 2.0, EventKind.SPAN, **begun, phase=Phase.QUEUED, start=2.0),
+        Event(3, 3.4, EventKind.KERNELS, **about, phase=Phase.MSM, start=2.5),
+        Event(4, 3.5, EventKind.SPAN, **about, phase=Phase.D2H, start=3.4, fields={"gpu_active_s": 0.9}),
+        Event(5, 3.6, EventKind.PARTITION_DONE, **begun, fields={"bytes": 192}),
+        Event(6, 3.7, EventKind.SLOT_REQUEUED, **begun, device=0, fields={"error": "device lost: x: cuda:0"}),
+        Event(7, 3.8, EventKind.DEVICE_LOST, device=0, fields={"error": "device lost: x: cuda:0"}),
+    ]
+    assert bodies(written(events))[2:] == [
+        " INFO cuzk_top::engine: partition GPU prove complete job_id=j partition=0 gpu_ms=1600 gpu_active_ms=900 "
+        "filled=1",
+        " WARN cuzk_top::engine: partition is made again job_id=j partition=0 gpu=0 error=device lost: x: cuda:0",
+        "ERROR cuzk_top::engine: device lost gpu=0 error=device lost: x: cuda:0",
     ]
 
 
