@@ -454,12 +454,13 @@ def options() -> argparse.Namespace:
     add("--threads", type=int, default=1, help="of a synthesis")
     add("--lookahead", type=int, default=4)
     add("--lock", default="narrow")
+    add("--switch-ms", type=float, default=1.0, help="Python's switch interval; the console's is 1, Python's own 5")
     return parser.parse_args()
 
 
 def main() -> int:
     args = options()
-    sys.setswitchinterval(0.001)  # as in the console
+    sys.setswitchinterval(args.switch_ms / 1e3)
     document: Report = {
         "schema": "cuzk-top/bench-engine/1",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
