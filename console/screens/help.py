@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import ClassVar
 
 from rich.text import Text
@@ -16,18 +17,35 @@ from prover.model import Phase
 from widgets.glyphs import ASCII, PHASE_WORD, Glyphs, to_ascii
 
 _READING = (
-    ("lane", "one cell a stretch of time, filled from below by the share in which the device computed"),
+    (
+        "lane",
+        "one cell a stretch of time, filled from below by the share in which the device computed; then how many gaps",
+    ),
     ("gap", "what was missing for the longest part of the cell:"),
-    ("", "s starved: nothing synthesised    m starved: no memory    l waiting for the device's lock"),
-    ("", "c copying    w no worker free    i idle: nothing asked    p paused    x device lost"),
+    ("  s", "starved: nothing synthesised"),
+    ("  m", "starved: no memory for another slot"),
+    ("  l", "waiting for the device's lock"),
+    ("  c", "copying"),
+    ("  w", "work waits, no worker is free"),
+    ("  i  p", "idle: nothing asked; paused"),
+    ("  x", "the device is lost"),
     ("partition", "one whole instance of the circuit with a proof of its own; a job is several of them"),
     ("kernels", "share of the window in which a kernel (NTT, MSM) ran"),
     ("lock", "share in which a worker held the device"),
+    ("timeline", "share in which a worker was anywhere between set-up and copy back"),
     ("driver", "share in which a kernel or a copy ran, as nvidia-smi counts it"),
     ("sm", "multiprocessors at work now, percent; occ their warps, int and fp64 their pipes, dram"),
-    ("steady", "use from first to last hand-over, start and end left out; ceiling: if it never waited"),
-    ("knobs", "the wanted value stands between the arrows; beside it what is in force, and until when"),
+    ("steady", "use from first to last hand-over, start and end left out"),
+    ("ceiling", "proofs a minute if the device never waited"),
+    ("knobs", "the wanted value stands between the arrows; beside it what is in force, and until what"),
 )
+_INDENT, _WIDTH = 13, 72
+
+
+def _reading(name: str, text: str) -> str:
+    """One entry, wrapped under itself."""
+    head = f"  {name:<{_INDENT - 3}} "
+    return textwrap.fill(text, _WIDTH, initial_indent=head, subsequent_indent=" " * _INDENT)
 
 
 def help_text(glyphs: Glyphs) -> str:
@@ -46,10 +64,10 @@ def help_text(glyphs: Glyphs) -> str:
                 "",
             ]
     lines.append("How to read it")
-    lines += [f"  {name:<10} {text}" for name, text in _READING]
+    lines += [_reading(name, text) for name, text in _READING]
     shown = [phase for phase in Phase if phase not in (Phase.GPU, Phase.D2H)]
     hatches = "   ".join(f"{glyphs.hatch[phase]} {PHASE_WORD[phase]}" for phase in shown)
-    lines.append(f"  bars       {hatches}")
+    lines.append(_reading("bars", hatches))
     text = "\n".join(lines)
     return to_ascii(text) if glyphs is ASCII else text
 
