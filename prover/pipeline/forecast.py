@@ -1,0 +1,169 @@
+"""How much memory a circuit will take under given knobs: a pure function of its shape, and the measured peak beside it.
+
+At most ``lookahead`` + synthesisers + device workers slots are alive (the engine's own bound); the forecast is what they
+hold when each is at its largest. It is the process's memory on the host; a GPU's own memory is another matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prover.curves import Curve
+from prover.pipeline.budget import Kind, Need, Resident
+
+FR_BYTES = 32
+_ENTRY = 8
+"""A stored entry of a compressed matrix: column and coefficient index."""
+_KEY_ENTRY = 44
+"""The same entry in a key file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitShape:
+    """What the memory of a circuit follows from."""
+
+    curve: Curve
+    wires: int
+    """With the constant one."""
+    public: int
+    """Public inputs, without the constant one."""
+    rows: int
+    """Constraints and the prover's input rows."""
+    log_domain: int
+    entries: tuple[int, ...]
+    """Stored entries of each matrix that is held."""
+    key_entries: int = 0
+    """Entries of A and B in the key file, which is mapped with them; 0 where the key holds none."""
+    rows_held: int = 0
+    """Rows that each matrix is held with; 0: ``rows``."""
+    c_given: bool = True
+    """Whether synthesis makes c; a key without C leaves it to be a*b."""
+
+    @property
+    def domain(self) -> int:
+        """Points of the evaluation domain."""
+        return 1 << self.log_domain
+
+    @property
+    def key_bytes(self) -> int:
+        """The five queries, the verifying key's points, and the coefficients that the file holds."""
+        g1 = 2 * self.curve.fp.bytes
+        points = 3 * self.wires - self.public - 1 + self.domain + self.public + 1
+        return points * g1 + self.wires * 2 * g1 + self.key_entries * _KEY_ENTRY
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Compressed rows: pointers, columns and coefficient indices (the shared table is small)."""
+        rows = self.rows_held or self.rows
+        return sum(8 * (rows + 1) + _ENTRY * entries for entries in self.entries)
+
+    @property
+    def witness_bytes(self) -> int:
+        """One partition's witness."""
+        return self.wires * FR_BYTES
+
+    @property
+    def vector_bytes(self) -> int:
+        """One partition's a, b and, where it is made, c: ``domain`` elements each."""
+        return (3 if self.c_given else 2) * self.domain * FR_BYTES
+
+    @property
+    def device_bytes(self) -> int:
+        """One partition's vectors on its device."""
+        return 3 * self.domain * FR_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The knobs that decide how many slots are alive. ``slot`` is in partitions."""
+
+    slot: int
+    synthesisers: int
+    lookahead: int
+    workers: int
+    """On all devices together."""
+    pinned: int = 0
+    """Bytes of the pinned pool."""
+    device_is_host: bool = False
+    """Whether a device's memory is this process's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Bytes, by what takes them."""
+
+    keys: int
+    matrices: int
+    witnesses: int
+    vectors: int
+    device: int
+    pinned: int
+    slots: int
+    """Slots alive at most."""
+
+    @property
+    def working(self) -> int:
+        """All but keys and matrices."""
+        return self.witnesses + self.vectors + self.device + self.pinned
+
+    @property
+    def total(self) -> int:
+        """The peak."""
+        return self.keys + self.matrices + self.working
+
+
+def forecast(shape: CircuitShape, load: Load) -> Forecast:
+    """The peak of one circuit's work.
+
+    A device worker's slot holds a, b, c until its copies to the device have ended, and the worst instant is before
+    that. On the host the device's vectors lie beside them.
+    """
+    slots = load.lookahead + load.synthesisers + load.workers
+    return Forecast(
+        keys=shape.key_bytes,
+        matrices=shape.matrix_bytes,
+        witnesses=slots * load.slot * shape.witness_bytes,
+        vectors=slots * load.slot * shape.vector_bytes,
+        device=load.workers * load.slot * shape.device_bytes if load.device_is_host else 0,
+        pinned=load.pinned,
+        slots=slots,
+    )
+
+
+def slot_need(shape: CircuitShape, circuit: str, who: str, load: Load, priority: int = 2) -> Need:
+    """What one slot asks of the budget: its vectors are free once the device has taken them."""
+    device = load.slot * shape.device_bytes if load.device_is_host else 0
+    return Need(
+        who,
+        vectors=load.slot * shape.vector_bytes,
+        rest=load.slot * shape.witness_bytes + device,
+        residents=(
+            Resident(f"{circuit} key", Kind.KEYS, shape.key_bytes),
+            Resident(f"{circuit} matrices", Kind.MATRICES, shape.matrix_bytes),
+        ),
+        priority=priority,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PeakCheck:
+    """A forecast beside what was measured."""
+
+    forecast: int
+    measured: int
+    """The most that was resident, less what was before the circuit was loaded."""
+
+    @property
+    def off(self) -> float | None:
+        """(measured - forecast) / forecast; None where nothing was forecast."""
+        return (self.measured - self.forecast) / self.forecast if self.forecast else None
+
+
+def check_peak(expected: Forecast, peak_rss: int | None, before_rss: int | None) -> PeakCheck | None:
+    """Compare; None where the system does not tell the resident memory (``prover.resources``)."""
+    if peak_rss is None or before_rss is None:
+        return None
+    return PeakCheck(expected.total, max(peak_rss - before_rss, 0))
+
+
+__all__ = ["CircuitShape", "Forecast", "Load", "PeakCheck", "check_peak", "forecast", "slot_need"]
