@@ -1,7 +1,7 @@
-"""How much memory a circuit will take under given knobs: a pure function of its shape, and the measured peak beside it.
+"""How much memory a circuit will take under given knobs: a pure function of its shape; the measured peak beside it.
 
-At most ``lookahead`` + synthesisers + device workers slots are alive (the engine's own bound); the forecast is what they
-hold when each is at its largest. It is the process's memory on the host; a GPU's own memory is another matter.
+At most ``lookahead`` + synthesisers + device workers slots are alive (the engine's own bound); the forecast is what
+they hold when each is at its largest. It is the process's memory on the host; a GPU's own memory is another matter.
 """
 
 from __future__ import annotations
