@@ -166,6 +166,16 @@ def test_strays_that_cancel_each_other() -> None:
             assert not native.points_in_subgroup(BLS12_381, 1, bad, bytes([seed]) * 32)
 
 
+def test_rounds_are_drawn_apart() -> None:
+    """T and -T share a bucket of a round in sixteen or fewer: were all rounds alike, some of these seeds would miss."""
+    group = Group(BLS12_381, 1)
+    t = torsion(group, 3)
+    points = many(group, 400)
+    points[[7, 301]] = packed([t, group.neg(t)], group)
+    for seed in range(150):
+        assert not native.points_in_subgroup(BLS12_381, 1, points, seed.to_bytes(32, "little"))
+
+
 def test_cancelled() -> None:
     group, token = Group(BLS12_381, 1), CancelToken()
     points = many(group, 3000)

@@ -7,13 +7,16 @@
 #include "../portable.cuh"
 #include "modular_inverse.hpp"
 #include "multiplier_portable.hpp"
-#if defined(__x86_64__) && defined(__BMI2__)
+// The MULX products take every register: a build without optimisation or with a sanitizer keeps some for itself.
+#if defined(__x86_64__) && defined(__BMI2__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define CZK_HAS_MULX 1
 #include "multiplier_mulx.hpp"
 #endif
 
 CZK_BEGIN
 
-#if defined(__x86_64__) && defined(__BMI2__)
+#if CZK_HAS_MULX
 template <int N>
 using Multiplier = MulxMultiplier<N>;
 #else

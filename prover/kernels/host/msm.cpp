@@ -3,95 +3,74 @@
 // msm_buckets.hpp (buckets).
 //
 // The bases must lie in the subgroup of order r: a scalar above r/2 stands for its opposite with the opposite base.
+#include "group_lanes.hpp"
 #include "msm_buckets.hpp"
-#include "team.hpp"
-
-#if CZK_VARIANT_ifma
-#include "msm_lanes_ifma.hpp"
-#endif
 
 CZK_BEGIN
 namespace {
 
 using namespace msm;
 
-#if CZK_VARIANT_ifma
-template <class G>
-using LanesOf = IfmaLanes<typename G::Fp::Params, G::kGroup>;
-#else
-template <class G>
-using LanesOf = HostLane<typename G::F>;
-#endif
-
-template <class G>
+// What does not depend on the group: how the work is cut.
 class Pippenger {
-  using V = LanesOf<G>;
-  using F = typename G::F;
-  using Sum = typename G::Accumulator;
-  static constexpr uint32_t L = V::kLanes;
-
  public:
-  Pippenger(const void* bases, const void* scalars, uint64_t n, Team& team, CzkCancel cancel)
-      : bases_(static_cast<const char*>(bases)), given_(scalars), n_(n), threads_(uint64_t(team.threads())),
-        team_(team), cancel_(cancel), scalars_(n) {}
+  // n scalars; the group's points are added up `lanes` at a time, in at most `batch` sums, and lie in rows of row_bytes.
+  struct Shape {
+    uint64_t lanes, batch, row_bytes;
+    Costs costs;
+  };
 
-  // *sum = the product; a status.
-  int32_t run(Sum* sum) {
-    *sum = Sum::infinity();
+  Pippenger(const Shape& shape, uint64_t n, Team& team, CzkCancel cancel)
+      : shape_(shape), n_(n), threads_(uint64_t(team.threads())), team_(team), cancel_(cancel), scalars_(n) {}
+  virtual ~Pippenger() = default;
+
+  // Finds points whose sum, each weighed by 2^position, is the product; a status.
+  int32_t run() {
     int32_t status = read();
     if (status != CZK_OK || lengths_.total() == 0) return status;
-    windows_ = choose_windows(lengths_, V::kCosts);
+    windows_ = choose_windows(lengths_, shape_.costs);
     status = team_.run(ranges_.size(), [&](uint64_t i, int32_t) { scalars_.add_offsets(ranges_[i], windows_); });
     if (status != CZK_OK) return status;
-    points_.assign(lengths_.longest() + 2, {});
     const uint64_t wave = wave_windows();
     for (uint64_t begin = 0; begin < windows_.size(); begin += wave) {
       status = add_windows(begin, std::min<uint64_t>(windows_.size(), begin + wave));
       if (status != CZK_OK) return status;
     }
-    for (size_t bit = points_.size(); bit-- > 0;) {
-      *sum = sum->dbl();
-      for (const Affine<F>& p : points_[bit]) sum->add(p);
-    }
     return CZK_OK;
   }
 
- private:
-  static constexpr uint64_t kRange = 4096;  // scalars and bases read in one task
-
-  // Folds the scalars, drops what contributes nothing, converts the bases that remain.
-  int32_t read() {
-    table_ = Recycled<char>(n_ * V::kRowBytes);
-    const uint64_t tasks = (n_ + kRange - 1) / kRange;
-    ranges_.resize(tasks);
-    std::vector<Lengths> lengths(std::min<uint64_t>(threads_, tasks));
-    int32_t status = team_.run_ranges(n_, kRange, [&](uint64_t begin, uint64_t end, int32_t worker) {
-      auto infinite = [&](uint64_t i) {
-        const char* base = at(static_cast<const void*>(bases_), i, G::kPointBytes);
-        uint64_t word;
-        std::memcpy(&word, base, 8);
-        return word == 0 && load_point<F>(base).is_infinity();
-      };
-      auto& range = ranges_[begin / kRange];
-      range = scalars_.fill(given_, begin, end, lengths[worker], infinite);
-      V::convert(bases_, &scalars_.entry(range.begin), range.end - range.begin, &table_[range.begin * V::kRowBytes]);
-      scalars_.renumber(range);
-    });
-    for (const Lengths& l : lengths) lengths_.add(l);
-    return status;
-  }
-
-  // Windows handled together, so that entries and buckets take not much more than 128 MiB.
-  uint64_t wave_windows() const {
-    const uint64_t bytes = 4 * n_ + uint64_t(windows_[0].buckets()) * sizeof(Lanes<V>) / L;
-    return std::max<uint64_t>({threads_, (uint64_t(128) << 20) / bytes, 1});
-  }
-
+ protected:
   // Windows of one size that one thread reduces together; bucket b of window first + w is row base + b*count + w.
   struct Part {
     uint64_t first, count, base;
     uint32_t buckets;
   };
+
+  // Folds the scalars, drops what contributes nothing, converts the bases that remain.
+  virtual int32_t read() = 0;
+  // The sums of all runs of the entries' points, into the rows of `buckets` and `partial`.
+  virtual int32_t add_runs(const std::vector<Run>& runs, const uint32_t* entries, const char* table, char* buckets,
+                           char* partial) = 0;
+  // The windows' points out of their buckets.
+  virtual int32_t reduce(const std::vector<Part>& parts, const char* buckets) = 0;
+
+  // Number k of a part's points, of which there are count for each bit of the window, weighs 2^position.
+  uint32_t position(const Part& part, uint64_t k) const {
+    const Window& window = windows_[part.first + k % part.count];
+    const uint32_t piece = uint32_t(k / part.count);
+    // Piece 0 weighs 1, piece 1 + r weighs buckets/2^(r+1) = 2^(width - 2 - r).
+    return window.position + (piece == 0 ? 0 : window.width - 1 - piece);
+  }
+
+ private:
+  // Rows of buckets, whole vectors: those past the last bucket must hold infinity.
+  uint64_t padded(uint64_t buckets) const { return (buckets + shape_.lanes - 1) / shape_.lanes * shape_.lanes; }
+
+  // Windows handled together, so that entries and buckets take not much more than 128 MiB.
+  uint64_t wave_windows() const {
+    const uint64_t bytes = 4 * n_ + uint64_t(windows_[0].buckets()) * shape_.row_bytes;
+    return std::max<uint64_t>({threads_, (uint64_t(128) << 20) / bytes, 1});
+  }
 
   int32_t add_windows(uint64_t begin, uint64_t end) {
     const uint64_t count = end - begin;
@@ -120,20 +99,20 @@ class Pippenger {
       for (uint64_t p = 0; p < split.parts; p++) {
         const uint32_t count = uint32_t(split.end(p) - split.begin(p)), buckets = windows_[i].buckets();
         parts.push_back({i + split.begin(p), count, base, buckets});
-        base += Reducer<V>::padded(count, buckets);
+        base += padded(uint64_t(count) * buckets);
       }
       i = same;
     }
-    rows = Recycled<char>(base * V::kRowBytes);
+    rows = Recycled<char>(base * shape_.row_bytes);
     for (const Part& p : parts) {
       const uint64_t used = p.count * p.buckets;
-      clear(rows.data(), p.base + used, Reducer<V>::padded(p.count, p.buckets) - used);
+      clear(rows.data(), p.base + used, padded(used) - used);
     }
     return parts;
   }
 
-  static void clear(char* rows, uint64_t row, uint64_t count) {
-    std::memset(rows + row * V::kRowBytes, 0, count * V::kRowBytes);
+  void clear(char* rows, uint64_t row, uint64_t count) const {
+    std::memset(rows + row * shape_.row_bytes, 0, count * shape_.row_bytes);
   }
 
   // All buckets' points into their rows. A bucket with many points is cut into runs, whose sums are added up in a
@@ -163,7 +142,7 @@ class Pippenger {
       std::vector<Run> cut, runs = cut_runs(whole, cut);
       uint64_t rows = 0;
       for (const Run& r : cut) rows += r.length;
-      Recycled<char> next(rows * V::kRowBytes);
+      Recycled<char> next(rows * shape_.row_bytes);
       int32_t status = add_runs(runs, source, table, buckets, next.data());
       if (status != CZK_OK) return status;
       numbers = Recycled<uint32_t>(rows);
@@ -182,7 +161,7 @@ class Pippenger {
     uint64_t points = 0;
     for (const Run& r : whole) points += r.length;
     const double load = double(points) / double(whole.size());
-    const uint64_t lanes = threads_ * Accumulator<V>::kRuns;
+    const uint64_t lanes = threads_ * shape_.batch;
     const uint32_t longest =
         uint32_t(std::max<uint64_t>(4, std::min(uint64_t(load + 2 * std::sqrt(load)), points / (2 * lanes))));
     std::vector<Run> runs;
@@ -204,53 +183,100 @@ class Pippenger {
     return runs;
   }
 
-  int32_t add_runs(const std::vector<Run>& runs, const uint32_t* source, const char* table, char* buckets,
-                   char* partial) {
+  const Shape shape_;
+
+ protected:
+  const uint64_t n_, threads_;
+  Team& team_;
+  const CzkCancel cancel_;
+  Scalars scalars_;
+  std::vector<Scalars::Range> ranges_;
+  Lengths lengths_;
+  Recycled<char> table_;  // converted bases
+
+ private:
+  std::vector<Window> windows_;
+};
+
+// The numbers of the weights, lightest first.
+std::vector<uint32_t> ascending(const std::vector<uint32_t>& weights) {
+  std::vector<uint32_t> order(weights.size());
+  for (uint32_t i = 0; i < order.size(); i++) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return weights[a] < weights[b]; });
+  return order;
+}
+
+// The points of one group.
+template <class G>
+class PippengerIn final : public Pippenger {
+  using V = LanesOf<G>;
+  using F = typename G::F;
+  static constexpr uint32_t L = V::kLanes;
+
+ public:
+  PippengerIn(const void* bases, const void* scalars, uint64_t n, Team& team, CzkCancel cancel,
+              std::vector<Affine<F>>& points, std::vector<uint32_t>& positions)
+      : Pippenger({L, Accumulator<V>::kRuns, V::kRowBytes, V::kCosts}, n, team, cancel),
+        bases_(static_cast<const char*>(bases)), given_(scalars), points_(points), positions_(positions) {}
+
+ private:
+  static constexpr uint64_t kRange = 4096;  // scalars and bases read in one task
+
+  int32_t read() override {
+    table_ = Recycled<char>(n_ * V::kRowBytes);
+    const uint64_t tasks = (n_ + kRange - 1) / kRange;
+    ranges_.resize(tasks);
+    std::vector<Lengths> lengths(std::min<uint64_t>(threads_, tasks));
+    int32_t status = team_.run_ranges(n_, kRange, [&](uint64_t begin, uint64_t end, int32_t worker) {
+      auto infinite = [&](uint64_t i) {
+        const char* base = at(static_cast<const void*>(bases_), i, G::kPointBytes);
+        uint64_t word;
+        std::memcpy(&word, base, 8);
+        return word == 0 && load_point<F>(base).is_infinity();
+      };
+      auto& range = ranges_[begin / kRange];
+      range = scalars_.fill<typename G::Fr>(given_, begin, end, lengths[worker], infinite);
+      points_to_rows<V>(bases_, &scalars_.entry(range.begin), range.end - range.begin, &table_[range.begin * V::kRowBytes]);
+      scalars_.renumber(range);
+    });
+    for (const Lengths& l : lengths) lengths_.add(l);
+    return status;
+  }
+
+  int32_t add_runs(const std::vector<Run>& runs, const uint32_t* entries, const char* table, char* buckets,
+                   char* partial) override {
     // Full batches, or as many equal ones as there are threads; whole vectors.
     const uint64_t n = runs.size();
     uint64_t batch = std::min<uint64_t>(Accumulator<V>::kRuns, (n + threads_ - 1) / threads_);
     batch = (batch + L - 1) / L * L;
-    std::vector<Accumulator<V>> workers(std::min<uint64_t>(threads_, (n + batch - 1) / batch));
+    PerThread<Accumulator<V>> workers(threads_);
     return team_.run_ranges(n, batch, [&](uint64_t from, uint64_t to, int32_t worker) {
-      return workers[worker].add(&runs[from], uint32_t(to - from), source, table, buckets, partial, cancel_);
+      return workers[worker].add(&runs[from], uint32_t(to - from), entries, table, buckets, partial, cancel_);
     });
   }
 
-  int32_t reduce(const std::vector<Part>& parts, const char* buckets) {
-    std::vector<std::vector<Affine<F>>> found(parts.size());
-    std::vector<Reducer<V>> workers(std::min<uint64_t>(threads_, parts.size()));
-    int32_t status = team_.run(parts.size(), [&](uint64_t i, int32_t worker) -> int32_t {
-      const Part& p = parts[i];
+  int32_t reduce(const std::vector<Part>& parts, const char* buckets) override {
+    PerThread<Reducer<V>> workers(threads_);
+    std::mutex mutex;
+    return team_.run(parts.size(), [&](uint64_t i, int32_t worker) -> int32_t {
+      const Part& part = parts[i];
       Reducer<V>& reducer = workers[worker];
-      int32_t result = reducer.reduce(buckets + p.base * V::kRowBytes, uint32_t(p.count), p.buckets, cancel_);
-      if (result != CZK_OK) return result;
-      for (uint32_t piece = 0; piece < windows_[p.first].width; piece++)
-        for (uint32_t w = 0; w < p.count; w++) found[i].push_back(V::to_affine(reducer.piece(piece)[w / L], w % L));
+      int32_t status = reducer.reduce(buckets + part.base * V::kRowBytes, uint32_t(part.count), part.buckets, cancel_);
+      if (status != CZK_OK) return status;
+      std::lock_guard<std::mutex> lock(mutex);
+      for (uint64_t k = 0; k < reducer.pieces() * part.count; k++) {
+        const uint64_t w = k % part.count;
+        points_.push_back(lane_to_point(reducer.piece(uint32_t(k / part.count))[w / L], int(w % L)));
+        positions_.push_back(position(part, k));
+      }
       return CZK_OK;
     });
-    if (status != CZK_OK) return status;
-    for (size_t i = 0; i < parts.size(); i++)
-      for (uint64_t k = 0; k < found[i].size(); k++) {
-        const Window& window = windows_[parts[i].first + k % parts[i].count];
-        const uint64_t piece = k / parts[i].count;
-        // Piece 0 weighs 1, piece 1 + r weighs buckets/2^(r+1) = 2^(width - 2 - r).
-        points_[window.position + (piece == 0 ? 0 : window.width - 1 - piece)].push_back(found[i][k]);
-      }
-    return CZK_OK;
   }
 
   const char* bases_;
   const void* given_;
-  uint64_t n_;
-  uint64_t threads_;
-  Team& team_;
-  CzkCancel cancel_;
-  Scalars<typename G::Fr> scalars_;
-  std::vector<typename Scalars<typename G::Fr>::Range> ranges_;
-  Lengths lengths_;
-  std::vector<Window> windows_;
-  Recycled<char> table_;  // converted bases
-  std::vector<std::vector<Affine<F>>> points_;  // by bit of weight
+  std::vector<Affine<F>>& points_;
+  std::vector<uint32_t>& positions_;
 };
 
 template <class G>
@@ -259,50 +285,26 @@ int32_t msm_of(const void* bases, const void* scalars, uint64_t n, int32_t threa
   constexpr uint64_t kBlock = uint64_t(1) << 20;  // bounds the memory
   if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
   Team team(threads, cancel);
-  typename G::Accumulator total = G::Accumulator::infinity();
+  std::vector<Affine<F>> found;
+  std::vector<uint32_t> weights;
   for (uint64_t begin = 0; begin < n; begin += kBlock) {
-    typename G::Accumulator sum;
-    Pippenger<G> block(at(bases, begin, G::kPointBytes), at(scalars, begin, G::Fr::kBytes), std::min(kBlock, n - begin),
-                       team, cancel);
-    int32_t status = block.run(&sum);
+    PippengerIn<G> block(at(bases, begin, G::kPointBytes), at(scalars, begin, G::Fr::kBytes),
+                         std::min(kBlock, n - begin), team, cancel, found, weights);
+    const int32_t status = block.run();
     if (status != CZK_OK) return status;
-    total.add(sum);
   }
-  store_point<F>(total.to_affine(), out);
-  return CZK_OK;
-}
-
-template <class G>
-int32_t combine(const void* points, const uint32_t* positions, uint64_t n, void* out) {
-  using F = typename G::F;
-  constexpr uint64_t kCoordinate = element_bytes<F>();
-  typename G::Accumulator sum = G::Accumulator::infinity();
-  for (uint64_t i = n; i-- > 0;) {
-    const char* p = at(points, i, 4 * kCoordinate);
-    sum.add(typename G::Accumulator{load_element<F>(p), load_element<F>(p + kCoordinate),
-                                    load_element<F>(p + 2 * kCoordinate), load_element<F>(p + 3 * kCoordinate)});
-    const uint32_t below = i > 0 ? positions[i - 1] : 0;
-    if (positions[i] < below || positions[i] > 256)
-      return fail(CZK_INVALID, "position %u of point %llu must be from %u to 256", positions[i],
-                  static_cast<unsigned long long>(i), below);
-    for (uint32_t k = below; k < positions[i]; k++) sum = sum.dbl();
+  Buffer<Xyzz<F>> points(found.size());
+  Buffer<uint32_t> positions(found.size());
+  const std::vector<uint32_t> order = ascending(weights);
+  for (size_t i = 0; i < order.size(); i++) {
+    points[i] = Xyzz<F>::from_affine(found[order[i]]);
+    positions[i] = weights[order[i]];
   }
-  store_point<F>(sum.to_affine(), out);
-  return CZK_OK;
+  return czk_msm_combine(G::Curve::kIndex, G::kGroup, points.data(), positions.data(), order.size(), out);
 }
 
 }  // namespace
 CZK_END
-
-CZK_DEFINE(msm_combine)(int32_t curve, int32_t group, const void* points, const uint32_t* positions, uint64_t n,
-                        void* out) {
-  using namespace czk;
-  return guarded([&] {
-    return with_group(curve, group, [&](auto tag) {
-      return combine<typename decltype(tag)::type>(points, positions, n, out);
-    });
-  });
-}
 
 CZK_DEFINE(msm)(int32_t curve, int32_t group, const void* bases, const void* scalars, uint64_t n, int32_t threads,
                 CzkCancel cancel, void* out) {

@@ -98,5 +98,23 @@ class BatchAdder {
   std::vector<Exception> exceptions_;
 };
 
+// Additions of vectors that lie in memory. One instance a group for all that needs no fetching ahead: a BatchAdder::add
+// is a second or two of compiling.
+template <class V>
+class PairAdder {
+ public:
+  static constexpr uint32_t kPairs = BatchAdder<V>::kGroups;
+  struct Pair {
+    Lanes<V>* sum;
+    const Lanes<V>* addend;
+  };
+
+  // *sum += *addend for count <= kPairs pairs, whose sums must be distinct. In lane_sums.cpp.
+  void add(const Pair* pairs, uint32_t count);
+
+ private:
+  BatchAdder<V> adder_;
+};
+
 }  // namespace msm
 CZK_END

@@ -23,31 +23,9 @@ class Accumulator {
   Accumulator() : sum_(BatchAdder<V>::kGroups) {}
   static constexpr uint32_t kRuns = BatchAdder<V>::kGroups * L;
 
-  // The sums of count <= kRuns runs, to rows of `buckets` or `partial`.
+  // The sums of count <= kRuns runs, to rows of `buckets` or `partial`. In lane_sums.cpp.
   int32_t add(const Run* given, uint32_t count, const uint32_t* entries, const char* table, char* buckets,
-              char* partial, CzkCancel cancel) {
-    sort(given, count);
-    load_first(given, count, entries, table);
-    const Run* runs = runs_.data();
-    uint32_t live = count;
-    for (uint32_t step = 1;; step++) {
-      while (live > 0 && runs[live - 1].length <= step) live--;
-      if (live == 0) break;
-      if (cancelled(cancel)) return CZK_CANCELLED;
-      const uint32_t groups = (live + L - 1) / L, last = live - (groups - 1) * L;
-      adder_.add(
-          groups, [&](uint32_t g) -> Lanes<V>& { return sum_[g]; },
-          [&](uint32_t g, V& x, V& y) {
-            const uint32_t lanes = g + 1 < groups ? L : last;
-            take(runs + g * L, lanes, step, entries, table, x, y);
-            return lanes == L ? V::kAll : (typename V::Mask(1) << lanes) - 1;
-          },
-          // Inlined by force: the compiler takes a function that only prefetches for one without effect.
-          [&](uint32_t g) __attribute__((always_inline)) { prefetch(runs + g * L, std::min(L, live - g * L), step + 1, entries, table); });
-    }
-    store(count, buckets, partial);
-    return CZK_OK;
-  }
+              char* partial, CzkCancel cancel);
 
  private:
   static CZK_FN void take(const Run* run, uint32_t lanes, uint32_t step, const uint32_t* entries, const char* table,
@@ -150,32 +128,20 @@ class Reducer {
         if (i == 0) pieces_.push_back(high);
         for (uint32_t v = 0; v < vectors; v++) pairs_.push_back({low + v, high + v});
       }
-      for (size_t begin = 0; begin < pairs_.size(); begin += BatchAdder<V>::kGroups) {
+      for (size_t begin = 0; begin < pairs_.size(); begin += PairAdder<V>::kPairs) {
         if (cancelled(cancel)) return CZK_CANCELLED;
-        const Pair* pair = &pairs_[begin];
-        adder_.add(
-            uint32_t(std::min<size_t>(BatchAdder<V>::kGroups, pairs_.size() - begin)),
-            [&](uint32_t g) -> Lanes<V>& { return *pair[g].low; },
-            [&](uint32_t g, V& x, V& y) {
-              x = pair[g].high->x;
-              y = pair[g].high->y;
-              return V::kAll;
-            },
-            [](uint32_t) {});
+        adder_.add(&pairs_[begin], uint32_t(std::min<size_t>(PairAdder<V>::kPairs, pairs_.size() - begin)));
       }
     }
     return CZK_OK;
   }
   const Lanes<V>* piece(uint32_t i) const { return pieces_[i]; }
+  uint32_t pieces() const { return uint32_t(pieces_.size()); }
 
   // Rows that the buckets take up: whole vectors, those past the last bucket must hold infinity.
   static uint64_t padded(uint32_t windows, uint32_t buckets) { return (uint64_t(windows) * buckets + L - 1) / L * L; }
 
  private:
-  struct Pair {
-    Lanes<V>*low, *high;
-  };
-
   // The upper half starts inside a vector: moves it to vectors of its own. Lanes past the end become infinity.
   Lanes<V>* realign(Lanes<V>* low, uint32_t points) {
     const uint32_t vectors = (points + L - 1) / L;
@@ -191,9 +157,9 @@ class Reducer {
 
   Recycled<Lanes<V>> points_;
   std::vector<Lanes<V>*> pieces_;
-  std::vector<Pair> pairs_;
+  std::vector<typename PairAdder<V>::Pair> pairs_;
   std::vector<Recycled<Lanes<V>>> spill_;
-  BatchAdder<V> adder_;
+  PairAdder<V> adder_;
 };
 
 }  // namespace msm

@@ -89,10 +89,8 @@ inline std::vector<Window> choose_windows(const Lengths& lengths, const Costs& c
 
 // The non-zero scalars whose base is not infinity, folded to at most r/2 by the sign of the base, with the digits'
 // offsets added: digit = (bits of the window) - 2^(width-1). Ranges that were filled by different threads lie apart.
-template <class Fr>
 class Scalars {
  public:
-  static_assert(Fr::N == 4);
   struct Range {
     uint64_t begin, end;
   };
@@ -102,8 +100,9 @@ class Scalars {
   }
 
   // Takes scalars [begin, end) of the interface to the slots from `begin` on; infinite(i) says whether base i is.
-  template <class Infinite>
+  template <class Fr, class Infinite>
   Range fill(const void* scalars, uint64_t begin, uint64_t end, Lengths& lengths, Infinite&& infinite) {
+    static_assert(Fr::N == 4);
     uint64_t slot = begin;
     for (uint64_t i = begin; i < end; i++) {
       Fr s = Fr::load(at(scalars, i, Fr::kBytes));

@@ -1,54 +1,73 @@
-// Threads that stay for several parallel steps of one call: starting a thread costs some 30 us, as much as a small step.
+// Threads for the parallel steps of a call. Compiled once for all variants: the bodies of the tasks come as functions.
 #pragma once
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
 
-#include "variant.hpp"
+#include "../abi.h"
+#include "functions.hpp"
 
-CZK_BEGIN
+namespace czk {
 
+// Sets the calling thread's error text (library.cpp) and returns the code.
+int32_t fail(int32_t code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+// A step's tasks [0, count), taken one after the other by whichever threads call work(). The first status that is not
+// CZK_OK stops the rest, as does the flag, which is read before each task: keep tasks to milliseconds.
+class Tasks {
+ public:
+  // Does one task and returns a status; worker names the thread, for scratch memory.
+  using Body = int32_t (*)(void* context, uint64_t task, int32_t worker);
+
+  Tasks(uint64_t count, CzkCancel cancel, Body body, void* context)
+      : count_(count), cancel_(cancel), body_(body), context_(context) {}
+  void work(int32_t worker);
+  // After all threads have returned from work(); sets the error text.
+  int32_t outcome() const;
+
+ private:
+  const uint64_t count_;
+  const CzkCancel cancel_;
+  const Body body_;
+  void* const context_;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<int32_t> status_{0};
+};
+
+// Threads that stay for several parallel steps of one call: starting a thread costs some 30 us, as much as a small step.
 class Team {
  public:
-  // At most `threads` run at a time, the caller among them; they start with the first step that has several tasks.
-  Team(int32_t threads, CzkCancel cancel) : threads_(threads), cancel_(cancel) {}
+  // Threads for each processor at most, whatever the caller asks for.
+  static constexpr uint64_t kPerProcessor = 4;
+
+  // At most `threads` run at a time, the caller among them; they start with the first step that has several tasks. Where
+  // the system gives fewer, fewer run.
+  Team(int32_t threads, CzkCancel cancel);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
-  ~Team() {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      ended_ = true;
-      turn_.fetch_add(1);
-    }
-    wake_.notify_all();
-    for (auto& t : pool_) t.join();
-  }
+  ~Team();
 
   int32_t threads() const { return threads_; }
 
-  // As parallel_for; worker is below the number of tasks as well.
+  // Calls fn(task, worker) for each task, worker in [0, threads()) and below the number of tasks. fn returns nothing or a
+  // status.
   template <class Fn>
   int32_t run(uint64_t tasks, Fn&& fn) {
-    Tasks<std::remove_reference_t<Fn>> queue(tasks, cancel_, fn);
-    if (tasks < 2 || threads_ < 2) {
-      queue.work(0);
-      return queue.outcome();
-    }
-    start();
-    auto work = [](void* q, int32_t worker) { static_cast<decltype(queue)*>(q)->work(worker); };
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      work_ = work;
-      queue_ = &queue;
-      most_ = tasks;
-      turn_.fetch_add(1);
-    }
-    wake_.notify_all();
-    queue.work(0);
-    // Whoever has not come by now finds no queue; the others finish their last task.
-    std::unique_lock<std::mutex> lock(mutex_);
-    queue_ = nullptr;
-    done_.wait(lock, [&] { return busy_ == 0; });
-    return queue.outcome();
+    auto body = [](void* context, uint64_t task, int32_t worker) -> int32_t {
+      auto& call = *static_cast<std::remove_reference_t<Fn>*>(context);
+      if constexpr (std::is_void_v<decltype(call(task, worker))>)
+        return call(task, worker), 0;
+      else
+        return call(task, worker);
+    };
+    Tasks queue(tasks, cancel_, body, const_cast<void*>(static_cast<const void*>(&fn)));
+    return run(tasks, queue);
   }
   // run over [0, n) cut into ranges of at most `chunk`: fn(begin, end, worker).
   template <class Fn>
@@ -60,43 +79,9 @@ class Team {
   }
 
  private:
-  void start() {
-    if (!pool_.empty() || refused_) return;
-    pool_.reserve(size_t(threads_) - 1);
-    for (int32_t i = 1; i < threads_; i++) {
-      try {
-        pool_.emplace_back([this, i] { serve(i); });
-      } catch (const std::system_error&) {
-        refused_ = true;
-        break;
-      }
-    }
-  }
-
-  void serve(int32_t worker) {
-    for (uint64_t seen = 0;;) {
-      // The next step is often some microseconds away: look for it before going to sleep.
-      for (int spin = 0; spin < 1000 && turn_.load(std::memory_order_relaxed) == seen; spin++) pause();
-      std::unique_lock<std::mutex> lock(mutex_);
-      wake_.wait(lock, [&] { return turn_.load(std::memory_order_relaxed) != seen; });
-      seen = turn_.load(std::memory_order_relaxed);
-      if (ended_) return;
-      if (!queue_ || uint64_t(worker) >= most_) continue;
-      busy_++;
-      auto* work = work_;
-      void* queue = queue_;
-      lock.unlock();
-      work(queue, worker);
-      lock.lock();
-      if (--busy_ == 0) done_.notify_one();
-    }
-  }
-
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
+  int32_t run(uint64_t tasks, Tasks& queue);
+  void start();
+  void serve(int32_t worker);
 
   const int32_t threads_;
   const CzkCancel cancel_;
@@ -106,11 +91,39 @@ class Team {
   std::condition_variable wake_, done_;
   std::atomic<uint64_t> turn_{0};
   // Guarded by the mutex.
-  void (*work_)(void*, int32_t) = nullptr;
-  void* queue_ = nullptr;
+  Tasks* queue_ = nullptr;
   uint64_t most_ = 0;  // tasks in the queue
   int busy_ = 0;
   bool ended_ = false;
 };
 
-CZK_END
+// Scratch of each worker, made by the first task that it does.
+template <class T>
+class PerThread {
+ public:
+  explicit PerThread(uint64_t threads) : made_(threads) {}
+  T& operator[](int32_t worker) {
+    std::unique_ptr<T>& one = made_[size_t(worker)];
+    if (!one) one = std::make_unique<T>();
+    return *one;
+  }
+
+ private:
+  std::vector<std::unique_ptr<T>> made_;
+};
+
+// One step of its own: Team::run with at most `threads` threads.
+template <class Fn>
+int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn) {
+  if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
+  Team team(int32_t(std::min<uint64_t>(uint64_t(threads), std::max<uint64_t>(1, tasks))), cancel);
+  return team.run(tasks, fn);
+}
+template <class Fn>
+int32_t parallel_ranges(uint64_t n, uint64_t chunk, int32_t threads, CzkCancel cancel, Fn&& fn) {
+  if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
+  Team team(int32_t(std::min<uint64_t>(uint64_t(threads), n / chunk + 1)), cancel);
+  return team.run_ranges(n, chunk, fn);
+}
+
+}  // namespace czk

@@ -6,14 +6,11 @@
 //   }
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -26,6 +23,7 @@
 #include "../tower.cuh"
 #include "functions.hpp"
 #include "host_field.hpp"
+#include "team.hpp"
 
 #define CZK_JOIN3_(a, b, c) a##b##c
 #define CZK_JOIN3(a, b, c) CZK_JOIN3_(a, b, c)
@@ -35,11 +33,6 @@
 #define CZK_DECLARE(name, params, args) CZK_DEFINE(name) params;
 CZK_FUNCTIONS(CZK_DECLARE)
 #undef CZK_DECLARE
-
-namespace czk {
-// Sets the calling thread's error text (library.cpp) and returns the code.
-int32_t fail(int32_t code, const char* format, ...) __attribute__((format(printf, 2, 3)));
-}  // namespace czk
 
 CZK_BEGIN
 
@@ -166,93 +159,6 @@ int32_t guarded(Fn&& fn) {
 }
 
 CZK_FN bool cancelled(CzkCancel cancel) { return cancel && *cancel; }
-
-// --- threads --------------------------------------------------------------------------------------------------------
-
-// Tasks [0, count), taken one after the other by whichever threads call work(). fn(task, worker) returns nothing or a
-// status; the first status that is not CZK_OK stops the rest, as does the flag, which is read before each task: keep
-// tasks to milliseconds.
-template <class Fn>
-class Tasks {
- public:
-  Tasks(uint64_t count, CzkCancel cancel, Fn& fn) : count_(count), cancel_(cancel), fn_(fn) {}
-
-  void work(int32_t worker) {
-    while (status_.load(std::memory_order_relaxed) == CZK_OK) {
-      uint64_t task = next_.fetch_add(1, std::memory_order_relaxed);
-      if (task >= count_) return;
-      int32_t result = CZK_OK;
-      if (cancelled(cancel_)) {
-        result = CZK_CANCELLED;
-      } else {
-        try {
-          if constexpr (std::is_void_v<decltype(fn_(task, worker))>)
-            fn_(task, worker);
-          else
-            result = fn_(task, worker);
-        } catch (const std::bad_alloc&) {
-          result = CZK_NO_MEMORY;
-        } catch (const std::exception&) {
-          result = CZK_INTERNAL;
-        }
-      }
-      if (result != CZK_OK) {
-        int32_t expected = CZK_OK;
-        status_.compare_exchange_strong(expected, result);
-      }
-    }
-  }
-
-  // After all threads have returned from work(); sets the error text.
-  int32_t outcome() const {
-    switch (status_.load()) {
-      case CZK_OK: return CZK_OK;
-      case CZK_CANCELLED: return fail(CZK_CANCELLED, "cancelled");
-      case CZK_NO_MEMORY: return fail(CZK_NO_MEMORY, "out of memory");
-      default: return status_.load();
-    }
-  }
-
- private:
-  const uint64_t count_;
-  const CzkCancel cancel_;
-  Fn& fn_;
-  std::atomic<uint64_t> next_{0};
-  std::atomic<int32_t> status_{CZK_OK};
-};
-
-// Calls fn(task, worker) for each task in [0, tasks), at most `threads` at a time, the caller among them; worker in
-// [0, threads) names the thread, for scratch memory. Where the system gives fewer threads, fewer run.
-template <class Fn>
-int32_t parallel_for(uint64_t tasks, int32_t threads, CzkCancel cancel, Fn&& fn) {
-  if (threads < 1) return fail(CZK_INVALID, "threads must be at least 1, not %d", threads);
-  Tasks<std::remove_reference_t<Fn>> queue(tasks, cancel, fn);
-  uint64_t helpers = std::min<uint64_t>(uint64_t(threads), tasks);
-  std::vector<std::thread> pool;
-  if (helpers > 1) {
-    pool.reserve(helpers - 1);
-    for (uint64_t i = 1; i < helpers; i++) {
-      try {
-        pool.emplace_back([&queue, i] { queue.work(int32_t(i)); });
-      } catch (const std::system_error&) {
-        break;
-      }
-    }
-  }
-  queue.work(0);
-  for (auto& t : pool) t.join();
-  return queue.outcome();
-}
-
-// parallel_for over [0, n) cut into ranges of at most `chunk`: fn(begin, end, worker).
-template <class Fn>
-int32_t parallel_ranges(uint64_t n, uint64_t chunk, int32_t threads, CzkCancel cancel, Fn&& fn) {
-  uint64_t tasks = n / chunk + (n % chunk != 0);
-  return parallel_for(tasks, threads, cancel, [&](uint64_t task, int32_t worker) {
-    uint64_t begin = task * chunk;
-    return fn(begin, std::min(n, begin + chunk), worker);
-  });
-}
 
 // Cuts [0, n) into as many nearly equal ranges as fit: not more than `most`, not shorter than `least` (unless n is).
 struct Split {
