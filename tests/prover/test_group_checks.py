@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from curve_oracle import Group
 
@@ -174,6 +175,95 @@ def test_rounds_are_drawn_apart() -> None:
     points[[7, 301]] = packed([t, group.neg(t)], group)
     for seed in range(150):
         assert not native.points_in_subgroup(BLS12_381, 1, points, seed.to_bytes(32, "little"))
+
+
+def chacha_words(seeds: Words, counter: int, nonce: int) -> npt.NDArray[np.uint32]:
+    """The first ChaCha20 block (RFC 8439) of every seed, sixteen words each; the nonce is its lowest word."""
+    key = seeds.view("<u4")
+    rows = [np.full(len(seeds), word, dtype=np.uint32) for word in (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)]
+    rows += [key[:, i].astype(np.uint32) for i in range(8)]
+    rows += [np.full(len(seeds), word, dtype=np.uint32) for word in (counter, nonce, 0, 0)]
+    s = [row.copy() for row in rows]
+
+    def step(a: int, d: int, turn: int) -> None:
+        """s[d] ^= s[a], turned left."""
+        mixed = s[d] ^ s[a]
+        s[d] = (mixed << np.uint32(turn)) | (mixed >> np.uint32(32 - turn))
+
+    for _ in range(10):
+        for shift in (0, 1):
+            for i in range(4):
+                a, b, c, d = i, 4 + (i + shift) % 4, 8 + (i + 2 * shift) % 4, 12 + (i + 3 * shift) % 4
+                for first, second, turns in ((a, c, (16, 12)), (a, c, (8, 7))):
+                    s[first] = s[first] + s[b]
+                    step(first, d, turns[0])
+                    s[second] = s[second] + s[d]
+                    step(second, b, turns[1])
+    return np.stack([x + y for x, y in zip(s, rows, strict=True)], axis=1)
+
+
+def test_chacha_of_this_file() -> None:
+    """Of a key of zeros (RFC 8439, appendix A.1, test vector 1)."""
+    words = chacha_words(np.zeros((1, 4), dtype=np.uint64), 0, 0)[0]
+    assert words.astype("<u4").tobytes().hex().startswith("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1a")
+
+
+DRAWN = 400
+ROUNDS, BUCKETS = 10, 16
+"""Of so many points, with every variant's weights."""
+
+
+def drawn_buckets(seeds: Words) -> npt.NDArray[np.uint32]:
+    """The bucket of every point in every round: (seeds, rounds, points). Each takes 16 bits of the round's stream."""
+    rounds = []
+    for number in range(ROUNDS):
+        words = [chacha_words(seeds, number, block) for block in range((DRAWN + 31) // 32)]
+        stream = np.concatenate(words, axis=1)
+        halves = np.stack([stream & np.uint32(0xFFFF), stream >> np.uint32(16)], axis=2)
+        rounds.append(halves.reshape(len(seeds), -1)[:, :DRAWN] % BUCKETS)
+    return np.stack(rounds, axis=1)
+
+
+def some_seeds(n: int) -> Words:
+    """n seeds of 32 bytes."""
+    return np.random.default_rng(12).integers(0, 2**64, size=(n, 4), dtype=np.uint64)
+
+
+def test_every_bucket_counts() -> None:
+    """Seeds and places that put the one stray point into the same buckets in all rounds: a check without those, one
+    half of them or the other, the even or the odd ones, would pass it.
+    """
+    group = Group(BLS12_381, 1)
+    stray = packed([torsion(group, 11)], group)[0]
+    points, seeds = many(group, DRAWN), some_seeds(20)
+    buckets = drawn_buckets(seeds)
+    for inside in (buckets < BUCKETS // 2, buckets >= BUCKETS // 2, buckets % 2 == 0, buckets % 2 == 1):
+        found = np.argwhere(inside.all(axis=1))
+        assert len(found) > 0
+        for seed, place in found[:4]:
+            bad = points.copy()
+            bad[place] = stray
+            assert not native.points_in_subgroup(BLS12_381, 1, bad, seeds[seed].tobytes())
+
+
+def test_every_round_counts() -> None:
+    """T and -T in one bucket in the first five rounds, or the last five: the other rounds tell them."""
+    group = Group(BLS12_381, 1)
+    t = torsion(group, 3)
+    pair = packed([t, group.neg(t)], group)
+    points, seeds = many(group, DRAWN), some_seeds(200)
+    buckets = drawn_buckets(seeds)
+    weights = BUCKETS ** np.arange(ROUNDS // 2, dtype=np.int64)
+    for half in (buckets[:, : ROUNDS // 2], buckets[:, ROUNDS // 2 :]):
+        key = np.einsum("srp,r->sp", half, weights)
+        order = np.argsort(key, axis=1)
+        ordered = np.take_along_axis(key, order, axis=1)
+        found = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
+        assert len(found) > 0
+        for seed, i in found[:4]:
+            bad = points.copy()
+            bad[order[seed, i : i + 2]] = pair
+            assert not native.points_in_subgroup(BLS12_381, 1, bad, seeds[seed].tobytes())
 
 
 def test_cancelled() -> None:
