@@ -144,6 +144,17 @@ def test_the_first_of_several_offenders_is_named(group: Group, threads: int) -> 
 
 
 @pytest.mark.parametrize("group", WITH_COFACTOR)
+def test_a_later_offender_found_meanwhile_does_not_win(group: Group) -> None:
+    """One thread finds the first after a while, another a later one at once; in some of the rows at the same time."""
+    points = many(group, 32)
+    stray = packed(strays(group)[:1], group)[0]
+    for first in [*range(16)] * 6:
+        bad = points.copy()
+        bad[first:] = stray
+        assert check(bad, group, threads=2) == (first, PointFault.NOT_IN_SUBGROUP)
+
+
+@pytest.mark.parametrize("group", WITH_COFACTOR)
 def test_one_stray_point_among_thousands(group: Group) -> None:
     """A point off by one of order 3 would pass one linear combination in three; it passes no bucket test."""
     points = many(group, 3000)
