@@ -141,6 +141,34 @@ def test_more_threads_than_work() -> None:
     assert np.array_equal(np.asarray(out), point)
 
 
+def threads_here() -> int:
+    """Threads of this process, the library's among them."""
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads in /proc")
+def test_threads_are_bounded_by_the_processors() -> None:
+    """Whoever asks for thousands gets a few a processor."""
+    curve, n = BN254, 6000
+    base = pack_points([curve.g2], curve, 2)
+    scalars = pack([curve.fr.modulus - 1 - i for i in range(n)], curve.fr, "canonical")
+    points = np.asarray(native.fixed_base_mul(curve, 2, base, scalars, threads=5000))
+    before = threads_here()
+    most, calls = (
+        [before],
+        [
+            lambda: native.group_mul(curve, 2, points, scalars, threads=5000),
+            lambda: native.msm(curve, 2, points, scalars, threads=5000),
+        ],
+    )
+    for call in calls:
+        running = threading.Thread(target=call)
+        running.start()
+        while running.is_alive():
+            most.append(threads_here())
+    assert before + 1 < max(most) <= before + 1 + 4 * (os.cpu_count() or 1)
+
+
 def test_a_running_call_is_cancelled_from_another_thread() -> None:
     """The call holds no GIL: this thread runs on, and stops work of minutes."""
     n = 1 << 18
