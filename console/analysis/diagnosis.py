@@ -38,12 +38,10 @@ class Evidence:
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
-    """The diagnosis in at most four sentences."""
+    """The diagnosis in at most four sentences, of an engine that is not paused now."""
     lost = sum(evidence.lost_s.values())
     total = evidence.busy_s + lost
     if evidence.gaps < _FEW_GAPS or total <= 0:
-        if evidence.lost_s.get(Cause.PAUSED):
-            return PAUSED
         return Diagnosis("unknown", (Remark("Too little seen yet: the answer comes with the first proofs.", "label"),))
     device = "device" if evidence.host else "GPU"
     if evidence.busy_s >= _BUSY_ENOUGH * total:
@@ -60,7 +58,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 _FINDING: Mapping[Cause, str] = {
     Cause.REQUESTS: "Nothing is asked: for {part} of the time no request waited.",
-    Cause.PAUSED: "Paused for {part} of the time. p goes on.",
+    Cause.PAUSED: "It was paused for {part} of the time, and goes on now.",
     Cause.SYNTHESIS: "Limited by synthesis: for {part} of the time nothing was ready for the {device}.",
     Cause.MEMORY: "Limited by memory: for {part} of the time no further slot fitted.",
     Cause.LOCK: "Limited by the {device} lock: for {part} of the time its holder did CPU work.",

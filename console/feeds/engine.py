@@ -329,8 +329,6 @@ class EngineFeed:
         for gap in gaps:
             for cause, seconds in () if gap.between_runs else gap.parts:
                 lost[cause] = lost.get(cause, 0.0) + seconds
-        if snapshot.paused:  # the gap under way counts too
-            lost[Cause.PAUSED] = lost.get(Cause.PAUSED, 0.0) + now - view.since
         samples = self._sampler.samples(begin) if self._sampler is not None else ()
         cpu = [sample.cpu for sample in samples if sample.cpu is not None]
         return diagnose(

@@ -94,6 +94,11 @@ def test_pausing_is_told_while_it_lasts():
         frame = feed.poll(60.0)
     assert frame.diagnosis.bottleneck == "paused"
     assert frame.devices[0].headline.sentence.startswith("idle for")
+    feed.propose("paused", False)
+    for _ in range(80):
+        feed.engine.advance(0.25)
+        frame = feed.poll(60.0)
+    assert not any("p goes on" in remark.text for remark in frame.diagnosis.remarks)
 
 
 def test_the_document_is_json_and_undefined_is_null():
