@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -59,6 +60,14 @@ def test_a_neighbour_close_by_gives_up_its_label_and_keeps_its_sign():
     assert "gpu_lock → coarse" not in line and "synthesis_lookahead → 3 ▲" in line
     line = axis(Marker(NOW - 3, "gpu_lock → coarse"), Marker(NOW - 40, "slot_size → 2"))
     assert "gpu_lock → coarse ▲" in line and "▲ slot_size → 2 ─" in line
+
+
+def test_what_is_said_aside_makes_room_for_the_labels_of_changes():
+    asides = ("driver 0, CUDA 0, usable 0: no NVIDIA driver", "no NVIDIA driver")
+    quiet = DeviceData("Device", NOW, WINDOW, asides=asides)
+    assert asides[0] in drawn(quiet)[4]
+    changed = replace(quiet, markers=(Marker(NOW - 3, "slot_size → 2"),))
+    assert "slot_size → 2 ▲" in drawn(changed)[4] and f" {asides[1]} ─" in drawn(changed)[4]
 
 
 def test_a_label_touches_no_other_sign():
