@@ -172,9 +172,9 @@ class DeviceRows:
         placed = [(marker, at) for marker in newest_first if (at := grid.column(marker.at)) is not None]
         for _, at in placed:
             put(at, glyphs.marker, "marker")  # a sign is never covered by a label
-        for at, text in ((1, f" {ago(grid.window)} "), (grid.columns - 5, " now ")):
-            if free(at, len(text)):
-                put(at, text, "label")
+        begin, end = f" {ago(grid.window)} ", " now "
+        if free(1, len(begin)):
+            put(1, begin, "label")
         named: set[int] = set()
         for marker, at in placed:
             if at in named:
@@ -185,9 +185,10 @@ class DeviceRows:
                 put(at + 1, f" {text} ", "marker")
             elif free(at - len(text) - 3, len(text) + 3):
                 put(at - len(text) - 2, f" {text} ", "marker")
-        aside = next((t for t in map(panel.text, asides) if free(_ASIDE, len(t) + 3)), "")  # what is left is for it
-        if aside:
-            put(_ASIDE, f" {aside} ", "label")
+        aside = next((t for t in map(panel.text, asides) if free(_ASIDE, len(t) + 2)), "")  # what is left is for it
+        for at, text in ((_ASIDE, f" {aside} " if aside else ""), (grid.columns - len(end), end)):
+            if free(at, len(text)):
+                put(at, text, "label")
         line = panel.line().add(" " * (LEFT - 1)).add(glyphs.axis_start, "rule")
         start = 0
         for column in range(1, grid.columns + 1):

@@ -67,7 +67,7 @@ def test_what_is_said_aside_makes_room_for_the_labels_of_changes():
     quiet = DeviceData("Device", NOW, WINDOW, asides=asides)
     assert asides[0] in drawn(quiet)[4]
     changed = replace(quiet, markers=(Marker(NOW - 3, "slot_size → 2"),))
-    assert "slot_size → 2 ▲" in drawn(changed)[4] and f" {asides[1]} ─" in drawn(changed)[4]
+    assert "slot_size → 2 ▲" in drawn(changed)[4] and f" {asides[1]} " in drawn(changed)[4]
 
 
 def test_a_label_touches_no_other_sign():
