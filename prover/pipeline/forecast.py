@@ -86,6 +86,9 @@ class Load:
     """Bytes of the pinned pool."""
     device_is_host: bool = False
     """Whether a device's memory is this process's."""
+    workspace: int = 0
+    """Bytes that kernels and allocator take besides, in all. They follow from no count of the circuit's: measure them
+    with one proof, as what it took beyond its forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +101,14 @@ class Forecast:
     vectors: int
     device: int
     pinned: int
+    workspace: int
     slots: int
     """Slots alive at most."""
 
     @property
     def working(self) -> int:
         """All but keys and matrices."""
-        return self.witnesses + self.vectors + self.device + self.pinned
+        return self.witnesses + self.vectors + self.device + self.pinned + self.workspace
 
     @property
     def total(self) -> int:
@@ -126,6 +130,7 @@ def forecast(shape: CircuitShape, load: Load) -> Forecast:
         vectors=slots * load.slot * shape.vector_bytes,
         device=load.workers * load.slot * shape.device_bytes if load.device_is_host else 0,
         pinned=load.pinned,
+        workspace=load.workspace,
         slots=slots,
     )
 

@@ -154,6 +154,17 @@ def test_nothing_is_evicted_in_vain():
     assert waiting.state is State.GRANTED and budget.take_orders() == []
 
 
+def test_what_is_on_its_way_out_is_not_ordered_twice_over():
+    budget = MemoryBudget(100)
+    for resident in (KEY, OTHER):
+        ticket = budget.ask(need("load", 0, 0, resident))
+        load_all(budget, ticket)
+        budget.release(ticket)
+    budget.ask(need("head", 35, 0))
+    budget.ask(need("another", 1, 0))
+    assert [order.name for order in budget.take_orders()] == [KEY.name]
+
+
 def test_a_key_in_use_or_loading_is_never_evicted():
     budget = MemoryBudget(100)
     reader = budget.ask(need("reader", 10, 0, KEY))

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from journal_writer import open_job
 
 from prover.errors import InputError
+from prover.pipeline import journal_store
 from prover.pipeline.journal import Journal, Retention, journal_path
 from prover.pipeline.journal_records import (
     DeviceTally,
@@ -23,6 +24,7 @@ from prover.pipeline.journal_records import (
     InputFile,
     JobEntry,
     KnobEntry,
+    Rejected,
     Stage,
     TimingEntry,
     identify,
@@ -122,6 +124,18 @@ def test_durable_answers_wait_for_the_disk(journal: Journal):
     assert journal.submit(entry("j")).result().durable
     assert {s for s in relaxed if "synchronous" in s} == {"PRAGMA synchronous = NORMAL"}
     assert statements[:2] == ["PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"] and "COMMIT" in statements
+
+
+def test_what_was_applied_before_a_commit_seemed_to_fail_is_not_applied_again(tmp_path: Path):
+    connection = open_database(tmp_path / "j.sqlite3")
+    writes = [(number, Rejected("GPU-1", WHEN)) for number in range(3)]
+    for _ in range(2):
+        answers = journal_store.apply(connection, "this session", writes, durable=True)
+        assert all(answer.durable for answer in answers)
+    assert journal_store.devices(connection) == [DeviceTally("GPU-1", 0, 3, WHEN)]
+    journal_store.apply(connection, "another session", writes, durable=True)
+    assert journal_store.devices(connection) == [DeviceTally("GPU-1", 0, 6, WHEN)]
+    connection.close()
 
 
 def test_closing_writes_what_is_queued_and_takes_nothing_more(tmp_path: Path):

@@ -57,11 +57,11 @@ def test_a_key_of_snarkjs_is_as_large_as_forecast():
 
 
 def test_slots_times_workers_times_lookahead():
-    load = Load(slot=2, synthesisers=3, lookahead=4, workers=2, pinned=77)
+    load = Load(slot=2, synthesisers=3, lookahead=4, workers=2, pinned=77, workspace=5)
     found = forecast(SHAPE, load)
     assert found.slots == 9
     assert found == Forecast(
-        SHAPE.key_bytes, SHAPE.matrix_bytes, 18 * SHAPE.witness_bytes, 18 * SHAPE.vector_bytes, 0, 77, 9
+        SHAPE.key_bytes, SHAPE.matrix_bytes, 18 * SHAPE.witness_bytes, 18 * SHAPE.vector_bytes, 0, 77, 5, 9
     )
     assert forecast(SHAPE, replace(load, device_is_host=True)).device == 4 * 3 * 32 * 1024
     assert found.total == found.keys + found.matrices + found.working
