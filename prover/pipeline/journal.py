@@ -360,7 +360,7 @@ class Journal:
         """Whether a step on the database succeeded; ``state`` tells."""
         try:
             step()
-        except (sqlite3.Error, OSError, ProverError) as error:
+        except Exception as error:  # noqa: BLE001 - a writer that died would leave everybody waiting
             self._degrade(error)
             return False
         if not self._refused:
