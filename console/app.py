@@ -21,6 +21,7 @@ from textual.timer import Timer
 from console.actions import ACTIONS, Action, Scope, bindings
 from console.feeds.interfaces import Feed
 from console.frame import Frame
+from console.last_resort import LastResort
 from console.screens.confirm import ConfirmScreen
 from console.screens.help import HelpScreen
 from console.screens.overview import OverviewScreen
@@ -95,8 +96,10 @@ class ConsoleApp(App[None]):
         self.set_class(self.settings.ascii, "-ascii")
         if not self.is_headless:
             loop = asyncio.get_running_loop()
+            last_resort = LastResort(getattr(self._driver, "fileno", 0), getattr(self._driver, "attrs_before", None))
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self._ended_by, number)
+                signal.signal(number, last_resort)  # heard even while a write to the terminal waits; asyncio hears too
         self.tick()
         self._pace(self.settings.refresh_s)
         self.call_after_refresh(self.feed.start)

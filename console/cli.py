@@ -33,6 +33,9 @@ READER_GONE = 128 + 13
 BRIEF = frozenset({"prove", "verify", "vkey"})
 """Commands whose process ends with them and makes no garbage: to collect it, at the end above all, only takes time."""
 
+READ_CONFIGURATION = frozenset({None, "bench"})
+"""Who reads ``--config`` by itself; the others look at it, so that a wrong one is told."""
+
 COMMON_VALUED = frozenset({"--device", "--config", "--set"})
 """Options of all commands that take a value."""
 
@@ -137,6 +140,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         gc.disable()
     args = build_parser(command).parse_args(arguments)
     try:
+        if args.config is not None and command not in READ_CONFIGURATION:
+            from console.settings import config_path, read_configuration
+
+            read_configuration(config_path(args.config), required=True)
         code = int(args.run(args))
         if sys.stdout is not None:  # it is None where the caller closed it
             sys.stdout.flush()

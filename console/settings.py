@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prover.errors import InputError
+from prover.formats.errors import printable
 
 _LEAST_REFRESH_S, _MOST_REFRESH_S = 0.05, 10.0
 
@@ -39,6 +42,25 @@ def config_folder() -> Path:
 def state_folder() -> Path:
     """Where logs and the journal live."""
     return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def cache_problem() -> str | None:
+    """Why no proving key can be kept in the cache, in one line, or None."""
+    folder = _xdg("XDG_CACHE_HOME", ".cache") / "keys"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        return f"proving keys are not kept: {printable(str(folder))}: {error.strerror}: set XDG_CACHE_HOME"
+    return None
+
+
+def warn_of_cache() -> None:
+    """Say on stderr that no proving key can be kept, where that is so."""
+    problem = cache_problem()
+    if problem is not None:
+        sys.stderr.write(f"cuzk-top: {problem}\n")
 
 
 def config_path(option: str | None) -> Path:

@@ -143,9 +143,11 @@ def _workload(
         return files, lambda job: [witness] * args.partitions
     if args.witness is not None:
         raise InputError("a witness belongs to a zkey", args.witness, "give --circuit ZKEY too")
+    from console.settings import warn_of_cache
     from prover.circuits.builtin import DEFAULT, builtin
     from prover.groth16.workload import CircuitWorkload
 
+    warn_of_cache()
     circuit = CircuitWorkload.open(
         builtin(name or DEFAULT), threads=cores, progress=progress, cancel=cancel, device=device
     )

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from console.settings import (
     ConsoleSettings,
+    cache_problem,
     config_path,
     no_colour_wanted,
     read_configuration,
     read_console_section,
     state_folder,
+    warn_of_cache,
 )
 from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
@@ -141,7 +143,8 @@ def _open(feed: EngineFeed, settings: ConsoleSettings) -> int:
     from console.theming import read_themes
 
     themes, problems = read_themes()
-    app = ConsoleApp(feed, settings, themes, problems)
+    unkept = cache_problem()
+    app = ConsoleApp(feed, settings, themes, [*problems, *([unkept] if unkept else [])])
     app.run()
     ended = feed.stop(_STOP_S)
     for error in (app.crash, feed.failure):
@@ -167,6 +170,7 @@ def _once(feed: EngineFeed, settings: ConsoleSettings, *, as_json: bool) -> int:
     from console.interrupts import run_interruptibly
     from console.once import first_frame, plain_screen
 
+    warn_of_cache()
     feed.start()
     try:
         frame, lines = run_interruptibly(lambda cancel: first_frame(feed, cancel))

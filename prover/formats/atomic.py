@@ -38,6 +38,8 @@ class _Pending:
     temporary: str | None
     """``None`` for a device or a pipe: the content waits in memory and is copied."""
     stream: BinaryIO
+    descriptor: int | None = None
+    """What to copy to where the name stands for a descriptor of this process."""
 
 
 class _TargetFile(io.FileIO):
@@ -61,8 +63,9 @@ class AtomicFiles:
     """Context manager: the files opened through it appear together on a clean exit, and none of them otherwise.
 
     Every file is complete on disk before the first rename. Should a later rename fail, the files that did not exist
-    before are removed again; a file that was already replaced stays new. A device or a pipe (``/dev/stdout``) is
-    written to, never replaced; a symbolic link is followed and stays.
+    before are removed again; a file that was already replaced stays new. A device, a pipe or an open descriptor
+    (``/dev/stdout``, ``/dev/fd/3``, whatever they are directed to) is written to, never replaced; a symbolic link is
+    followed and stays.
 
     Raises:
         WriteError: from ``open``, from the streams or on exit, for any operating system error.
@@ -181,6 +184,8 @@ def _open_pending(name: str) -> _Pending:
         mode = os.stat(name).st_mode
     if mode is not None and stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if mode is not None and (descriptor := _descriptor_of(name)) is not None:
+        return _Pending(name, name, None, io.BytesIO(), descriptor)
     if mode is not None and not stat.S_ISREG(mode):
         return _Pending(name, name, None, io.BytesIO())
     if not name:
@@ -196,6 +201,18 @@ def _open_pending(name: str) -> _Pending:
         with contextlib.suppress(OSError):  # a file system without modes
             os.fchmod(descriptor, stat.S_IMODE(mode))
     return pending
+
+
+def _descriptor_of(name: str) -> int | None:
+    """The descriptor that ``/dev/stdout``, ``/dev/stderr`` or ``/dev/fd/3`` stands for. Opened anew, the file it is
+    directed to would be written from its beginning, and a file renamed over that would not be the one that is open."""
+    standard = {"/dev/stdout": 1, "/dev/stderr": 2}.get(name)
+    if standard is not None:
+        return standard
+    folder, number = os.path.split(name)
+    if number.isascii() and number.isdigit() and os.path.realpath(folder) == os.path.realpath("/proc/self/fd"):
+        return int(number)
+    return None
 
 
 def _create_locked(directory: str) -> tuple[int, str]:
@@ -247,7 +264,8 @@ def _sweep_once(directory: str) -> None:
 
 def _copy_to_device(pending: _Pending) -> None:
     assert isinstance(pending.stream, io.BytesIO)
-    with open(pending.target, "wb") as device:
+    target = pending.target if pending.descriptor is None else os.dup(pending.descriptor)
+    with open(target, "wb") as device:
         device.write(pending.stream.getbuffer())
 
 

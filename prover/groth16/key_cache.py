@@ -60,7 +60,8 @@ class KeyCache:
         progress: Progress | None = None,
         cancel: CancelToken | None = None,
     ) -> Zkey:
-        """The cached key, or a new one of our own setup, written to the cache before it is returned.
+        """The cached key, or a new one of our own setup, written to the cache before it is returned. Where the cache
+        cannot be written, the key is this process's alone.
 
         Args:
             circuit_digest: names the circuit.
@@ -69,27 +70,37 @@ class KeyCache:
             cancel: asks to stop waiting.
 
         Raises:
-            WriteError: if the cache cannot be written.
+            WriteError: if there is no room for the key anywhere.
             Cancelled: if asked.
         """
         found = self.find(circuit_digest)
         if found is not None:
             return found
         path = self.path(circuit_digest)
-        with self._lock(path.with_suffix(".lock"), progress, cancel):
-            found = self.find(circuit_digest)  # another process may have made it meanwhile
-            if found is not None:
-                return found
-            zkey = make()
-            noted = path.with_suffix(".digest")
+        made: list[Zkey] = []
+        try:
+            with self._lock(path.with_suffix(".lock"), progress, cancel):
+                found = self.find(circuit_digest)  # another process may have made it meanwhile
+                if found is not None:
+                    return found
+                made.append(make())
+                return self._keep(path, made[0])
+        except WriteError:
+            return _for_this_process(made[0] if made else make())
+
+    def _keep(self, path: Path, zkey: Zkey) -> Zkey:
+        noted = path.with_suffix(".digest")
+        try:
             with contextlib.suppress(FileNotFoundError):
                 noted.unlink()
-            write_zkey(path, zkey)
-            written = read_zkey(path)
-            identity = digest(written.data)
-            write_files({noted: identity.encode() + b"\n"})
-            CheckedKeys(self._root).add(identity)  # its points are multiples of the generators
-            return written
+        except OSError as error:
+            raise WriteError(noted, error) from error
+        write_zkey(path, zkey)
+        written = read_zkey(path)
+        identity = digest(written.data)
+        write_files({noted: identity.encode() + b"\n"})
+        CheckedKeys(self._root).add(identity)  # its points are multiples of the generators
+        return written
 
     @contextlib.contextmanager
     def _lock(self, path: Path, progress: Progress | None, cancel: CancelToken | None) -> Iterator[None]:
@@ -108,6 +119,19 @@ class KeyCache:
             yield
         finally:
             os.close(descriptor)  # and with it the lock; the file stays, or two processes could lock two files
+
+
+def _for_this_process(zkey: Zkey) -> Zkey:
+    """The key as read from a file that is gone at once."""
+    import tempfile  # rarely needed, and slow to load
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="cuzk-top-") as folder:
+            path = Path(folder) / "key.zkey"
+            write_zkey(path, zkey)
+            return read_zkey(path)
+    except OSError as error:
+        raise WriteError(tempfile.gettempdir(), error) from error
 
 
 def _try_lock(descriptor: int) -> bool:

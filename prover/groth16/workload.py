@@ -99,7 +99,7 @@ class CircuitWorkload(_KeyedWorkload):
             device: where a key is made; the host by default.
 
         Raises:
-            WriteError: if the cache cannot be written.
+            WriteError: if there is no room for a key anywhere.
             Cancelled: if asked.
         """
         report = progress or (lambda what, share: None)

@@ -138,3 +138,52 @@ def test_a_defect_leaves_a_report_not_a_traceback(
     assert "RuntimeError: a defect" in err
     path = err.rsplit("the report is ", 1)[1].strip()
     assert "Traceback" in Path(path).read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["prove", "a.zkey", "a.wtns"],
+        ["verify", "v.json", "p.json", "q.json"],
+        ["setup", "c.r1cs", "-o", "c.zkey"],
+        ["vkey", "a.zkey", "-o", "v.json"],
+        ["bench", "-j", "1", "-c", "1"],
+        ["knobs"],
+        ["doctor"],
+        ["--once"],
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("content", [None, "[knobs"], ids=["missing", "no TOML"])
+def test_a_wrong_configuration_is_one_line_of_every_command(
+    command: list[str], content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.toml"
+    if content is not None:
+        path.write_text(content)
+    assert cli.main([*command, "--config", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    what = "configuration file not found" if content is None else "configuration cannot be read"
+    assert said.err.startswith(f"cuzk-top: {what}: {path}: ")
+    assert said.err.count("\n") == 1
+
+
+def test_a_cache_that_cannot_be_used_costs_one_line(tmp_path: Path) -> None:
+    """A file lies where the folder should: the key is this process's alone."""
+    (tmp_path / "cuzk-top").write_text("in the way")
+    command = [sys.executable, "-m", "console.cli", "--once", "--json", "--workload", "poseidon-merkle-10"]
+    command += ["--partitions", "1", "-j", "1", "--device", "host"]
+    home = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("STATE", "CONFIG")}
+    done = subprocess.run(
+        command,
+        env={**os.environ, **home, "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"].startswith("cuzk-top/")
+    assert done.stderr == (
+        f"cuzk-top: proving keys are not kept: {tmp_path}/cuzk-top/keys: Not a directory: set XDG_CACHE_HOME\n"
+    )

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -80,6 +81,26 @@ def test_a_signal_leaves_the_terminal_clean(start: Start, number: signal.Signals
         terminal.send(number)
     assert terminal.end() == code
     assert terminal.left_on() == []
+    assert termios.tcgetattr(terminal.fd) == terminal.before
+
+
+def test_a_signal_ends_the_console_of_a_terminal_that_does_not_read(start: Start):
+    """Nothing reads for as long as it takes: the rig's ``end`` would, and the console with it come unstuck."""
+    terminal = start([])
+    terminal.wait_for(FIRST_PROOF)
+    for _ in range(40):
+        terminal.press("?\x1b")  # each draws the whole screen
+        time.sleep(0.05)
+    time.sleep(1)
+    terminal.send(signal.SIGTERM)
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        pid, status = os.waitpid(terminal.pid, os.WNOHANG)
+        if pid:
+            terminal.code = os.waitstatus_to_exitcode(status)
+            break
+        time.sleep(0.05)
+    assert terminal.code == 143
     assert termios.tcgetattr(terminal.fd) == terminal.before
 
 

@@ -112,6 +112,33 @@ def test_devices_and_pipes_are_written_to(tmp_path):
     assert names(tmp_path) == ["pipe"]
 
 
+@pytest.mark.parametrize("flags", [os.O_TRUNC, os.O_APPEND])
+def test_an_open_descriptor_is_written_to_where_it_stands(tmp_path, flags):
+    """What a shell's > and >> do: the file stays, and what is written before and after lies around the content."""
+    path = tmp_path / "out"
+    path.write_bytes(b"old.")
+    inode = path.stat().st_ino
+    descriptor = os.open(path, os.O_WRONLY | flags)
+    os.write(descriptor, b"before.")
+    write_files({f"/dev/fd/{descriptor}": b"content."})
+    os.write(descriptor, b"after.")
+    os.close(descriptor)
+    old = b"" if flags == os.O_TRUNC else b"old."
+    assert path.read_bytes() == old + b"before.content.after."
+    assert path.stat().st_ino == inode
+    assert names(tmp_path) == ["out"]
+
+
+def test_standard_output_into_a_file(tmp_path):
+    code = (
+        "import os; from prover.formats.atomic import write_files;"
+        "os.write(1, b'before.'); write_files({'/dev/stdout': b'content.'}); os.write(1, b'after.')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_bytes() == b"before.content.after."
+
+
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_bytes(b"old")
