@@ -35,11 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    import numpy as np
-    import numpy.typing as npt
-
-    Words = npt.NDArray[np.uint64]
-
 __all__ = [
     "BufferLike",
     "FieldId",
@@ -167,10 +162,18 @@ def point_words(curve: Curve, group: GroupId) -> int:
     return 2 * group * curve.fp.limbs
 
 
-def _words(n: int, words: int) -> Words:
-    import numpy as np
+def _result(out: BufferLike | None, n: int, words: int) -> tuple[BufferLike, int]:
+    """Where n results of so many words go, ``out`` or a new array, and its address."""
+    if out is None:
+        import numpy as np
 
-    return np.empty((n, words), dtype=np.uint64)
+        out = np.empty((n, words), dtype=np.uint64)
+    return out, output_buffer("out", out, n, 8 * words)
+
+
+def _first(bad: ctypes.c_uint64, n: int) -> int | None:
+    """The index that C reports: n stands for none."""
+    return None if bad.value == n else bad.value
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
@@ -202,8 +205,8 @@ def field_op(
     if op.binary != (b is not None):
         raise ValueError(f"{op.name} takes {'two operands' if op.binary else 'one operand'}")
     pb = None if b is None else exact_buffer("b", b, n, size)
-    out = _words(n, field.words) if out is None else out
-    call("field_op_shared" if shared else "field_op", field, op, pa, pb, output_buffer("out", out, n, size), n)
+    out, po = _result(out, n, field.words)
+    call("field_op_shared" if shared else "field_op", field, op, pa, pb, po, n)
     return out
 
 
@@ -212,7 +215,7 @@ def field_check(field: FieldId, a: BufferLike) -> int | None:
     pa, n = input_buffer("a", a, 8 * field.words)
     bad = ctypes.c_uint64()
     call("field_check", field, pa, n, ctypes.byref(bad))
-    return None if bad.value == n else bad.value
+    return _first(bad, n)
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -227,8 +230,8 @@ def group_op(
     if (op is GroupOp.ADD) != (b is not None):
         raise ValueError(f"{op.name} takes {'two operands' if op is GroupOp.ADD else 'one operand'}")
     pb = None if b is None else exact_buffer("b", b, n, 8 * words)
-    out = _words(n, words) if out is None else out
-    call("group_op", curve.index, group, op, pa, pb, output_buffer("out", out, n, 8 * words), n)
+    out, po = _result(out, n, words)
+    call("group_op", curve.index, group, op, pa, pb, po, n)
     return out
 
 
@@ -245,8 +248,7 @@ def group_mul(
     words = point_words(curve, group)
     pp, n = input_buffer("points", points, 8 * words)
     ps = exact_buffer("scalars", scalars, n, SCALAR_BYTES)
-    out = _words(n, words) if out is None else out
-    po = output_buffer("out", out, n, 8 * words)
+    out, po = _result(out, n, words)
     call("group_mul", curve.index, group, pp, ps, po, n, threads, cancel_address(cancel))
     return out
 
@@ -264,8 +266,7 @@ def fixed_base_mul(
     words = point_words(curve, group)
     pb = exact_buffer("base", base, 1, 8 * words)
     ps, n = input_buffer("scalars", scalars, SCALAR_BYTES)
-    out = _words(n, words) if out is None else out
-    po = output_buffer("out", out, n, 8 * words)
+    out, po = _result(out, n, words)
     call("fixed_base_mul", curve.index, group, pb, ps, po, n, threads, cancel_address(cancel))
     return out
 
@@ -330,8 +331,7 @@ def msm(
     words = point_words(curve, group)
     pb, n = input_buffer("bases", bases, 8 * words)
     ps = exact_buffer("scalars", scalars, n, SCALAR_BYTES)
-    out = _words(1, words) if out is None else out
-    po = output_buffer("out", out, 1, 8 * words)
+    out, po = _result(out, 1, words)
     call("msm", curve.index, group, pb, ps, n, threads, cancel_address(cancel), po)
     return out
 
@@ -351,8 +351,7 @@ def msm_combine(
     words = point_words(curve, group)
     pp, n = input_buffer("points", points, 16 * words)
     pq = exact_buffer("positions", positions, n, 4)
-    out = _words(1, words) if out is None else out
-    po = output_buffer("out", out, 1, 8 * words)
+    out, po = _result(out, 1, words)
     call("msm_combine", curve.index, group, pp, pq, n, po)
     return out
 
@@ -402,8 +401,7 @@ def mul_sub(
     """``a*b - c`` element-wise over Fr, Montgomery in; ``out`` may be an operand."""
     pa, n = input_buffer("a", a, SCALAR_BYTES)
     pb, pc = exact_buffer("b", b, n, SCALAR_BYTES), exact_buffer("c", c, n, SCALAR_BYTES)
-    out = _words(n, 4) if out is None else out
-    po = output_buffer("out", out, n, SCALAR_BYTES)
+    out, po = _result(out, n, 4)
     call("mul_sub", curve.index, pa, pb, pc, po, n, int(canonical_out), threads, cancel_address(cancel))
     return out
 
@@ -443,8 +441,7 @@ def spmv(
         raise ValueError(f"row_ptr ends at {last}, but there are {nnz} entries")
     ptable, table_len = input_buffer("table", table, SCALAR_BYTES)
     pw, w_len = input_buffer("w", w, SCALAR_BYTES)
-    out = _words(rows, 4) if out is None else out
-    po = output_buffer("out", out, rows, SCALAR_BYTES)
+    out, po = _result(out, rows, 4)
     call(
         "spmv", curve.index, rows, prow, pcol, pcoef, ptable, table_len, pw, w_len, po, threads, cancel_address(cancel)
     )
@@ -457,7 +454,7 @@ def first_unsatisfied(curve: Curve, a: BufferLike, b: BufferLike, c: BufferLike)
     pb, pc = exact_buffer("b", b, n, SCALAR_BYTES), exact_buffer("c", c, n, SCALAR_BYTES)
     bad = ctypes.c_uint64()
     call("first_unsatisfied", curve.index, pa, pb, pc, n, ctypes.byref(bad))
-    return None if bad.value == n else bad.value
+    return _first(bad, n)
 
 
 def program_run(
@@ -515,8 +512,8 @@ def pairing(curve: Curve, g1: BufferLike, g2: BufferLike) -> BufferLike:
     """The product of pairings, 12 Fp elements in Montgomery form, in the tower's order."""
     p1, n = input_buffer("g1", g1, 8 * point_words(curve, 1))
     p2 = exact_buffer("g2", g2, n, 8 * point_words(curve, 2))
-    out = _words(12, curve.fp.limbs)
-    call("pairing", curve.index, p1, p2, n, output_buffer("out", out, 12, curve.fp.bytes))
+    out, po = _result(None, 12, curve.fp.limbs)
+    call("pairing", curve.index, p1, p2, n, po)
     return out
 
 

@@ -350,28 +350,22 @@ def _scheduling_knobs() -> tuple[KnobSpec, ...]:
 
 
 def _memory_knobs() -> tuple[KnobSpec, ...]:
+    def size(name: str, what: str, daemon_key: str | None = None) -> KnobSpec:
+        return KnobSpec(
+            name,
+            KnobType.BYTES,
+            "auto",
+            what,
+            minimum=0,
+            step=2**30,
+            unit="bytes",
+            daemon_key=daemon_key,
+            active=False,
+        )
+
     return (
-        KnobSpec(
-            "total_budget",
-            KnobType.BYTES,
-            "auto",
-            "memory that slots and keys may take together",
-            minimum=0,
-            step=2**30,
-            unit="bytes",
-            daemon_key="[memory] total_budget",
-            active=False,
-        ),
-        KnobSpec(
-            "pinned_pool_bytes",
-            KnobType.BYTES,
-            "auto",
-            "page-locked memory kept for copies",
-            minimum=0,
-            step=2**30,
-            unit="bytes",
-            active=False,
-        ),
+        size("total_budget", "memory that slots and keys may take together", "[memory] total_budget"),
+        size("pinned_pool_bytes", "page-locked memory kept for copies"),
     )
 
 

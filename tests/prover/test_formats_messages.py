@@ -16,6 +16,14 @@ from prover.formats.zkey import SECTIONS, read_verifying_key, read_zkey
 READERS = {"zkey": read_zkey, "wtns": read_wtns, "r1cs": read_r1cs}
 REMAKE = "make or copy the file again"
 
+BOTH_CURVES = pytest.mark.parametrize("curve", [BN254, BLS12_381], ids=lambda c: c.name)
+ALL_KINDS = pytest.mark.parametrize("kind", ["zkey", "wtns", "r1cs"])
+
+
+def faults(table):
+    """A test for every row of a table: what is changed, and the parts of what is said of it."""
+    return pytest.mark.parametrize(("change", "what", "where", "fix"), table, ids=[row[0] for row in table])
+
 
 class File:
     """A binary file as its sections, to be changed and put together again."""
@@ -84,7 +92,7 @@ COMMON = {
 }
 
 
-@pytest.mark.parametrize("kind", ["zkey", "wtns", "r1cs"])
+@ALL_KINDS
 @pytest.mark.parametrize("change", COMMON)
 def test_container(small, tmp_path, kind, change):
     file = File(small["bn254"][kind].read_bytes())
@@ -101,7 +109,7 @@ def test_container(small, tmp_path, kind, change):
     assert message(tmp_path, kind, file.bytes()) == expected
 
 
-@pytest.mark.parametrize("kind", ["zkey", "wtns", "r1cs"])
+@ALL_KINDS
 def test_truncated_or_claiming(small, tmp_path, kind):
     data = small["bn254"][kind].read_bytes()
     assert message(tmp_path, kind, b"") == f"not a {kind} file (empty file): F, byte 0: give a {kind} file"
@@ -145,8 +153,8 @@ ZKEY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("curve", [BN254, BLS12_381], ids=lambda c: c.name)
-@pytest.mark.parametrize(("change", "what", "where", "fix"), ZKEY, ids=[row[0] for row in ZKEY])
+@BOTH_CURVES
+@faults(ZKEY)
 def test_zkey(small, tmp_path, curve, change, what, where, fix):
     file = File(small[curve.name]["zkey"].read_bytes())
     counts, points = zkey_offsets(curve)
@@ -229,8 +237,8 @@ WTNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("curve", [BN254, BLS12_381], ids=lambda c: c.name)
-@pytest.mark.parametrize(("change", "what", "where", "fix"), WTNS, ids=[row[0] for row in WTNS])
+@BOTH_CURVES
+@faults(WTNS)
 def test_wtns(small, tmp_path, curve, change, what, where, fix):
     file = File(small[curve.name]["wtns"].read_bytes())
     {
@@ -266,8 +274,8 @@ R1CS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("curve", [BN254, BLS12_381], ids=lambda c: c.name)
-@pytest.mark.parametrize(("change", "what", "where", "fix"), R1CS, ids=[row[0] for row in R1CS])
+@BOTH_CURVES
+@faults(R1CS)
 def test_r1cs(small, tmp_path, curve, change, what, where, fix):
     file = File(small[curve.name]["r1cs"].read_bytes())
     size, pair = len(file[2]), 36
