@@ -144,12 +144,12 @@ def _workload(
     if args.witness is not None:
         raise InputError("a witness belongs to a zkey", args.witness, "give --circuit ZKEY too")
     from console.settings import warn_of_cache
-    from prover.circuits.builtin import DEFAULT, builtin
+    from prover.circuits.builtin import builtin, default_for
     from prover.groth16.workload import CircuitWorkload
 
     warn_of_cache()
     circuit = CircuitWorkload.open(
-        builtin(name or DEFAULT), threads=cores, progress=progress, cancel=cancel, device=device
+        builtin(name or default_for(device.capability)), threads=cores, progress=progress, cancel=cancel, device=device
     )
     return circuit, lambda job: circuit.sample_inputs(job, args.partitions)
 

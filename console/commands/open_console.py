@@ -107,7 +107,7 @@ def _settings(args: argparse.Namespace) -> ConsoleSettings:
 
 
 def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
-    from console.feeds.builtin import CLIENTS, DEFAULT_CIRCUIT, PARTITIONS, BuiltinWorkload, starter
+    from console.feeds.builtin import CLIENTS, PARTITIONS, BuiltinWorkload, starter
     from console.feeds.engine import EngineFeed
     from console.feeds.host import HostSampler
     from console.feeds.hosted import HostedEngine
@@ -120,7 +120,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     if not isinstance(table, dict):
         raise InputError("configuration entry is no table", "knobs", "write [knobs]")
     knobs = load_knobs(table, os.environ, args.knobs)
-    workload = BuiltinWorkload(args.workload or DEFAULT_CIRCUIT, args.partitions or PARTITIONS, args.clients or CLIENTS)
+    workload = BuiltinWorkload(args.workload, args.partitions or PARTITIONS, args.clients or CLIENTS)
     log: LogFile | None = None
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
         log = LogFile(state_folder() / "logs")

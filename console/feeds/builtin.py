@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from console.feeds.hosted import Session, Starter
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from prover.pipeline.feeder import Feeder
     from prover.pipeline.log import LogFile, LogWriter
 
-DEFAULT_CIRCUIT = "poseidon-merkle-13"
-"""``prover.circuits.builtin.DEFAULT``, which a test keeps equal: importing it would load NumPy."""
 CLIENTS = 2
 PARTITIONS = 8
 
@@ -27,14 +25,15 @@ PARTITIONS = 8
 class BuiltinWorkload:
     """Which circuit, how many partitions a job, how many jobs in flight."""
 
-    circuit: str
+    circuit: str | None = None
+    """None = the device's default."""
     partitions: int = PARTITIONS
     clients: int = CLIENTS
 
     @property
     def subject(self) -> str:
         """In words."""
-        return f"built-in {self.circuit}, {self.partitions} partitions"
+        return f"built-in {self.circuit or 'circuit'}, {self.partitions} partitions"
 
 
 class HostedSession:
@@ -70,7 +69,7 @@ def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None, devi
 
     def start(progress: Progress, cancel: CancelToken) -> Session:
         progress("loading the prover", None)
-        from prover.circuits.builtin import builtin
+        from prover.circuits.builtin import builtin, default_for
         from prover.device import open_devices
         from prover.device.host import HostDevice
         from prover.groth16.workload import CircuitWorkload
@@ -78,14 +77,15 @@ def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None, devi
         from prover.pipeline.feeder import Feeder
         from prover.pipeline.log import LogWriter
 
-        definition = builtin(workload.circuit)
+        named = None if workload.circuit is None else builtin(workload.circuit)
         opened = open_devices(device)
+        definition = named or builtin(default_for(opened.devices[0].capability))
         for each in opened.devices:
             each.prepare(definition.curve, progress=progress)
         circuit = CircuitWorkload.open(
             definition, threads=available_cores(), progress=progress, cancel=cancel, device=opened.devices[0]
         )
-        circuit.name = workload.subject
+        circuit.name = replace(workload, circuit=definition.name).subject
         engine = Engine(
             circuit, opened.devices, knobs, spare=lambda ordinal: HostDevice(ordinal=ordinal), note=opened.note
         )

@@ -16,10 +16,21 @@ from prover.circuits.circuit import Circuit, U64Array
 from prover.circuits.merkle import MerkleShape
 from prover.circuits.range_check import AMOUNT_BITS, RangeCheckShape
 from prover.curves import BLS12_381, Curve
+from prover.device.values import Capability
 from prover.errors import InputError
 
 LOG_SIZES = range(10, 21)
 DEFAULT = "poseidon-merkle-13"
+DEFAULT_ON_GPU = "poseidon-merkle-18"
+"""A partition of the smaller one is over before a GPU's samplers see it."""
+_GPU_BYTES = 4 << 30
+
+
+def default_for(capability: Capability) -> str:
+    """The circuit that is proved on such a device if none is named."""
+    if capability.kind == "cuda" and capability.memory_bytes >= _GPU_BYTES:
+        return DEFAULT_ON_GPU
+    return DEFAULT
 
 
 class Shape(Protocol):

@@ -7,10 +7,11 @@ import threading
 import pytest
 from fakes_console import FakeClock, FakeEngine
 
-from console.feeds.builtin import DEFAULT_CIRCUIT, BuiltinWorkload
+from console.feeds.builtin import BuiltinWorkload
 from console.feeds.hosted import NICENESS, HostedEngine, Session
 from prover.cancel import Cancelled, CancelToken
-from prover.circuits.builtin import DEFAULT
+from prover.circuits.builtin import DEFAULT, DEFAULT_ON_GPU, default_for
+from prover.device.values import Capability
 from prover.errors import MachineLacks
 from prover.pipeline.interfaces import Change, Progress
 
@@ -106,6 +107,11 @@ def test_what_the_engine_starts_stands_behind_the_interface():
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
-def test_the_default_circuit_is_the_provers():
-    assert DEFAULT_CIRCUIT == DEFAULT
-    assert BuiltinWorkload(DEFAULT_CIRCUIT).subject == f"built-in {DEFAULT}, 8 partitions"
+@pytest.mark.parametrize(
+    ("kind", "gib", "circuit"), [("host", 512, DEFAULT), ("cuda", 140, DEFAULT_ON_GPU), ("cuda", 2, DEFAULT)]
+)
+def test_the_default_circuit_is_of_the_devices_size(kind, gib, circuit):
+    capability = Capability(kind, "", 1, gib << 30, has_timing_events=False)
+    assert default_for(capability) == circuit
+    assert BuiltinWorkload().subject == "built-in circuit, 8 partitions"
+    assert BuiltinWorkload(circuit).subject == f"built-in {circuit}, 8 partitions"
