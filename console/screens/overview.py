@@ -57,7 +57,7 @@ class OverviewScreen(Screen[None]):
         self._lines_wanted = 0
         self._knob_count = len(present.PANEL_KNOBS)
         self._device_count = 1
-        self._arranged: Arrangement | None = None
+        self._arranged: tuple[Arrangement, bool] | None = None
         self._log_title = ("Log", "")
         self.header = HeaderLine(HeaderData((), DeviceState.IDLE, "starting", ""), glyphs, id="header")
         self.device = DevicePanel(DeviceData("Device", 0.0, 60.0), glyphs, id="device")
@@ -153,10 +153,10 @@ class OverviewScreen(Screen[None]):
         normal = arrange(width, height, *counts, devices=self._device_count)
         tall = self.log_view.has_focus and normal.log < 9
         made = arrange(width, height, *counts, log_tall=True, devices=self._device_count) if tall else normal
-        if made == self._arranged:
-            return
-        self._arranged = made
         several = self._device_count > 1
+        if (made, several) == self._arranged:
+            return
+        self._arranged = made, several
         for panel, rows in (
             (self.device, 0 if several else made.device),
             (self.devices, made.device if several else 0),

@@ -90,6 +90,24 @@ def test_two_gpus_at_each_size(size: tuple[int, int]):
     same_as_snapshot(f"gpus-{size[0]}x{size[1]}", panel(shown(two_gpus(), size)))
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_gpus_that_come_once_the_screen_is_there(size: tuple[int, int]):
+    """A hosted prover opens its devices after the first frames; at 80x24 their panel is as high as that of none."""
+    feed, found = two_gpus(), []
+
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        frame = app.current
+        assert frame is not None and len(frame.devices) == 2
+        for devices in ((), frame.devices):
+            app.overview.show(replace(frame, devices=devices), feed.engine.clock())
+            await pilot.pause()
+            found.append(panel(screen_text(app.screen).splitlines()))
+
+    drive(act, size=size, feed=feed)
+    assert "GPU" not in found[0]
+    assert "GPU" in found[1] and found[1].count("lane") + found[1].count("│") >= 2
+
+
 def test_a_gpu_in_ascii():
     for feed in (one_gpu(), two_gpus()):
         assert "\n".join(shown(feed, (120, 40), settings=ConsoleSettings(ascii=True))).isascii()
