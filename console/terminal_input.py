@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import selectors
+import sys
 from codecs import getincrementaldecoder
+from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
@@ -20,6 +22,13 @@ _POLL_S = 0.1
 
 class TerminalInput(LinuxDriver):
     """The driver of a terminal whose input is not trusted."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Textual draws on standard error; where that is a file (``2>errors``), standard output is the terminal."""
+        super().__init__(*args, **kwargs)
+        error, output = sys.__stderr__, sys.__stdout__
+        if output is not None and output.isatty() and not (error is not None and error.isatty()):
+            self._file = output
 
     def run_input_thread(self) -> None:
         """Read until the driver stops or the terminal is gone."""

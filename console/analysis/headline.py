@@ -32,6 +32,8 @@ def headline(view: DeviceView, recent: Sequence[Segment], now: float) -> Headlin
     if view.state is DeviceState.COMPUTING:
         if lasted >= LASTING_S:
             return Headline(view.state, "computing")
+    elif view.state is DeviceState.IDLE and view.cause is Cause.PAUSED and lasted < LASTING_S:
+        return Headline(view.state, "idle: paused", "paused")  # the operator's own doing: told at once
     elif lasted >= LASTING_S and view.cause is not None:
         short = f"{view.state.value} for {_long(lasted)}"
         return Headline(view.state, f"{short}: {REASON[view.cause]}", short)

@@ -258,7 +258,7 @@ class EngineFeed:
         figures, shown = slow.figures.get(view.ordinal), slow.shown.get(view.ordinal)
         fresh = headline(view, (), now)
         # A state that lasts is told at once; shares of the last seconds wait for the next second.
-        lasting = now - view.since >= LASTING_S
+        lasting = now - view.since >= LASTING_S or view.cause is Cause.PAUSED
         told = fresh if lasting else slow.headlines.get(view.ordinal, fresh)
         return DeviceFrame(
             view=view,

@@ -50,7 +50,7 @@ class DeviceRecord:
         self.view = DeviceView(
             device.ordinal,
             device.capability.kind,
-            device.name,
+            getattr(device, "product", device.name),  # as people call it; a host has no such name
             DeviceState.IDLE,
             None,
             board.clock(),

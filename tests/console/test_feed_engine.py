@@ -14,7 +14,7 @@ from console.export.frame_json import frame_document
 from console.frame import Frame
 from prover.figures import phase_statistics
 from prover.model import Cause, DeviceState, DeviceView, EventKind, Phase
-from prover.timeline import Completion, Timeline
+from prover.timeline import Completion, Segment, Timeline
 
 
 def played(seconds: float, window: float = 60.0, tick: float = 0.25, **options: object) -> tuple[FakeFeed, Frame]:
@@ -124,6 +124,11 @@ def test_headlines():
     assert (long.sentence, long.short) == ("starved for 3 s: nothing synthesised", "starved for 3 s")
     assert headline(view(DeviceState.COMPUTING, None, 100.0), (), 105.0).sentence == "computing"
     assert headline(view(DeviceState.IDLE, Cause.REQUESTS, 100.0), (), 100.1).sentence == "idle"
+    computed = (Segment(90.0, 100.0, DeviceState.COMPUTING, None),)
+    paused = headline(view(DeviceState.IDLE, Cause.PAUSED, 100.0), computed, 100.1)
+        view(DeviceState.IDLE, Cause.PAUSED, 100.0), (Segment(90.0, 100.0, DeviceState.COMPUTING, None),), 100.1
+    )
+    assert (paused.state, paused.sentence) == (DeviceState.IDLE, "idle: paused"), "at once, whatever was before"
     for cause in Cause:
         assert headline(view(DeviceState.LOST, cause, 0.0), (), 9.0).sentence.count(":") == 1
 

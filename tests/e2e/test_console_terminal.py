@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -69,6 +70,19 @@ def test_a_session_from_first_frame_to_quit(start: Start):
     assert terminal.end() == 0
     assert terminal.left_on() == []
     assert termios.tcgetattr(terminal.fd) == terminal.before
+
+
+def test_errors_that_go_to_a_file_leave_the_picture_on_the_terminal(environment: dict[str, str], tmp_path: Path):
+    errors = tmp_path / "errors"
+    line = f"exec {shlex.join([*COMMAND, *TINY])} 2>{shlex.quote(str(errors))}"
+    terminal = Terminal(["/bin/sh", "-c", line], environment)
+    try:
+        terminal.wait_for(r"cuzk-top(.|\n)*Why is the(.|\n)*q quit")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert errors.read_bytes() == b""
+    finally:
+        terminal.close()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 0)])
