@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_ORDER = "give verification_key.json, public.json, proof.json in this order, or make the file again"
 PROTOCOL = "groth16"
 MAX_PROOF_BYTES = 1 << 16
 MAX_KEY_BYTES = 1 << 28
@@ -227,7 +228,7 @@ class _Document:
 
     def object(self, *required: str) -> dict[str, Any]:
         if not isinstance(self.content, dict):
-            raise self.error("not a JSON object")
+            raise self.error("not a JSON object", fix=_ORDER)
         protocol = self.content.get("protocol")
         if protocol != PROTOCOL:
             raise self.error(f"protocol {_quote(protocol)}, only {PROTOCOL} is known", "protocol")

@@ -126,8 +126,6 @@ def test_headlines():
     assert headline(view(DeviceState.IDLE, Cause.REQUESTS, 100.0), (), 100.1).sentence == "idle"
     computed = (Segment(90.0, 100.0, DeviceState.COMPUTING, None),)
     paused = headline(view(DeviceState.IDLE, Cause.PAUSED, 100.0), computed, 100.1)
-        view(DeviceState.IDLE, Cause.PAUSED, 100.0), (Segment(90.0, 100.0, DeviceState.COMPUTING, None),), 100.1
-    )
     assert (paused.state, paused.sentence) == (DeviceState.IDLE, "idle: paused"), "at once, whatever was before"
     for cause in Cause:
         assert headline(view(DeviceState.LOST, cause, 0.0), (), 9.0).sentence.count(":") == 1
