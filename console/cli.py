@@ -127,6 +127,7 @@ def find_command(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``cuzk-top`` and return its exit code."""
+    _open_what_is_closed()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:  # loads nothing else
         print(f"cuzk-top {version()}")
@@ -144,9 +145,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             from console.settings import config_path, read_configuration
 
             read_configuration(config_path(args.config), required=True)
+        if args.device != "auto":
+            from prover.device import check_spec
+
+            check_spec(args.device)
         code = int(args.run(args))
-        if sys.stdout is not None:  # it is None where the caller closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except ProverError as error:
         print(f"cuzk-top: {error}", file=sys.stderr)
@@ -171,6 +175,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         if brief:
             gc.freeze()  # so that nothing is searched for garbage on the way out
+
+
+def _open_what_is_closed() -> None:
+    """A stream that the caller closed (``>&-``) is one that nobody wants to read. Its number must be taken, or the next
+    file that is opened gets it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - stays open
 
 
 def _abandon_stdout() -> None:

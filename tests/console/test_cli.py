@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -187,3 +188,23 @@ def test_a_cache_that_cannot_be_used_costs_one_line(tmp_path: Path) -> None:
     assert done.stderr == (
         f"cuzk-top: proving keys are not kept: {tmp_path}/cuzk-top/keys: Not a directory: set XDG_CACHE_HOME\n"
     )
+
+
+def run_in_shell(line: str) -> subprocess.CompletedProcess[str]:
+    command = shlex.join([sys.executable, "-m", "console.cli"])
+    return subprocess.run(
+        ["/bin/sh", "-c", f"{command} {line}"], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("line", ["knobs", "doctor --json", "--version", "bench --help"])
+def test_a_closed_output_is_one_that_nobody_reads(line: str) -> None:
+    ended = run_in_shell(f"{line} >&-")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("line", ["doctor", "knobs", "bench -j 1 -c 1"])
+def test_every_command_refuses_a_device_that_is_none(line: str) -> None:
+    ended = run_in_shell(f"{line} --device nonsense")
+    assert ended.returncode == 2
+    assert ended.stderr == "cuzk-top: unknown device: nonsense: use auto, host, cuda or cuda:N\n"
