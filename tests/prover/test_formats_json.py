@@ -24,6 +24,7 @@ from prover.formats.proof_json import (
 
 P, R = BN254.fp.modulus, BN254.fr.modulus
 REMAKE = "make or copy the file again"
+ORDER = "give verification_key.json, public.json, proof.json in this order, or make the file again"
 FOLDER = FOLDERS[BN254] / "mix_8"
 
 
@@ -151,7 +152,7 @@ TEXT = [
     (b"\xff{}", "not UTF-8 text: F, byte 0"),
     (b"\xef\xbb\xbf{}", None),
     (b"[] []", "not JSON: Extra data: F, byte 3"),
-    (b"[]", "not a JSON object: F"),
+    (b"[]", f"not a JSON object: F: {ORDER}"),
     (b'{"protocol": "groth16", "protocol": "groth16"}', 'key "protocol" occurs twice: F'),
     (b'{"nPublic": 1.5}', "number 1.5 is not an integer: F"),
     (b'{"nPublic": NaN}', "number NaN is not an integer: F"),
