@@ -152,3 +152,16 @@ def test_large_sizes_on_a_gpu(curve, log_n):
         expected = vector.copy()
         plan.run(host, expected, host.stream("test", 0))
         assert np.array_equal(transformed(device, plan, vector), expected), (inverse, coset)
+
+
+@pytest.mark.gpu
+@CURVES
+def test_the_largest_size_on_a_gpu(curve):
+    device, host, log_n = cuda_device("real"), HostDevice(0), 27
+    if device.memory().free < 16 << 30:
+        pytest.skip("4 GiB of elements and their scratch take a GPU of 16 GiB")
+    vector = np.random.default_rng(log_n).integers(0, 1 << 60, size=(1 << log_n, 4), dtype=np.uint64)
+    plan = NttPlan.build(curve, log_n, device.capability, shift=curve.coset_shift(log_n))
+    got = transformed(device, plan, vector)
+    plan.run(host, vector, host.stream("test", 0))
+    assert np.array_equal(got, vector)
