@@ -202,6 +202,7 @@ def _level(level: Level, devices: Sequence[Device]) -> dict[str, Any]:
         "devices": each,
         "verified": level.verified,
         "failed": run.failed,
+        "failure": level.failure,
     }
 
 
@@ -253,7 +254,12 @@ def table(report: dict[str, Any]) -> str:
         f"on {report['device']}",
     )
     note = "" if report["device_note"] is None else f"; {report['device_note']}"
-    return "\n".join([", ".join(about) + note, *lines]) + "\n"
+    failures = [
+        f"failed with {run['concurrency']} client{'s' if run['concurrency'] > 1 else ''}: {run['failure']}"
+        for run in report["runs"]
+        if run["failure"] is not None
+    ]
+    return "\n".join([", ".join(about) + note, *lines, *failures]) + "\n"
 
 
 def _number(value: float | None, digits: int) -> str:

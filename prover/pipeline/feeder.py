@@ -51,6 +51,8 @@ class Feeder:
         self.submitted = 0
         self.done = 0
         self.failed = 0
+        self.failure: str | None = None
+        """Why the last job that failed did, in one line."""
         self.trouble: str | None = None
         """Why it gave up, in one line."""
 
@@ -124,8 +126,9 @@ class Feeder:
             elif not isinstance(error, JobCancelled):
                 self.failed += 1
                 self._failures += 1
+                self.failure = one_line(error)
                 if self._failures >= self.FAILURES_IN_A_ROW:
-                    self.trouble = f"{self._failures} jobs failed in a row: {one_line(error)}"
+                    self.trouble = f"{self._failures} jobs failed in a row: {self.failure}"
             self._changed.notify_all()
 
     def _give_up(self, trouble: str, unsubmitted: int = 0) -> None:

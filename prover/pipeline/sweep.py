@@ -36,6 +36,8 @@ class Level:
     """Seconds of kernels in each phase, by the device's events; empty without those."""
     verified: int
     """Proofs (jobs) whose partitions were all verified."""
+    failure: str | None
+    """Why the last proof that failed did."""
     peak_rss_bytes: int | None
     """The most memory that the process had during this level (since it started, where that cannot be reset)."""
 
@@ -67,14 +69,14 @@ class Sweep:
             reset_peak_rss()
             timeline = Timeline(window_s=None, pause_s=math.inf)
             timeline.last_seq = engine.event_log.last_seq
-            verified = self._feed(engine, clients, self.count, first, timeline, partial(tell, words), cancel)
+            verified, failure = self._feed(engine, clients, self.count, first, timeline, partial(tell, words), cancel)
             first += self.count
             timeline.fold(engine.events(timeline.last_seq))
             if timeline.missed:
                 raise RuntimeError(f"{timeline.missed} events were lost: the figures would be wrong")
             (run,) = timeline.runs()
             phases, active = timeline.phase_statistics(), timeline.active_statistics()
-            yield Level(clients, run, phases, active, verified, peak_rss_bytes())
+            yield Level(clients, run, phases, active, verified, failure, peak_rss_bytes())
 
     def _feed(
         self,
@@ -85,8 +87,8 @@ class Sweep:
         timeline: Timeline | None,
         told: Callable[[float], None] | None,
         cancel: CancelToken,
-    ) -> int:
-        """Run ``count`` jobs; how many were verified."""
+    ) -> tuple[int, str | None]:
+        """Run ``count`` jobs; how many were verified, and why one failed."""
         verified: list[bool] = []
 
         def ended(number: int, result: JobResult | None) -> None:
@@ -107,4 +109,4 @@ class Sweep:
             feeder.stop()
         if feeder.trouble is not None:
             raise AnswerIsNo("the sweep was given up", feeder.trouble)
-        return sum(verified)
+        return sum(verified), feeder.failure

@@ -10,6 +10,8 @@ import pytest
 
 from console.cli import main
 from console.commands.bench import _COLUMNS, MEANINGS
+from prover.device.errors import OutOfMemory
+from prover.groth16.prove import SlotProof
 from prover.pipeline.knobs import REGISTRY
 
 CIRCUIT = "range-check-10"
@@ -35,6 +37,20 @@ def bench(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]
     assert captured.err == ""
     document: dict[str, Any] = json.loads(captured.out)
     return document
+
+
+def test_why_proofs_failed_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(self: SlotProof) -> None:
+        raise OutOfMemory(1000, 10, "gpu")
+
+    monkeypatch.setattr(SlotProof, "h2d", no_room)
+    command = ["bench", "--circuit", CIRCUIT, "-c", "2", "-j", "1", "--warmup", "0"]
+    assert main(command) == 1
+    *_, row, told = capsys.readouterr().out.splitlines()
+    assert "0 (2 failed)" in row
+    assert told.startswith("failed with 1 client: ") and "1000 bytes asked, 10 free" in told
+    assert main([*command, "--json"]) == 1
+    assert "1000 bytes asked" in json.loads(capsys.readouterr().out)["runs"][0]["failure"]
 
 
 def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +83,9 @@ def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None
             "devices",
             "verified",
             "failed",
+            "failure",
         ]
+        assert run["failure"] is None
         assert (run["proofs"], run["verified"], run["failed"], run["peak_device_bytes"]) == (3, 3, 0, None)
         assert (run["gpu_active_ms"], run["gpu_phases"]) == (None, {})  # the host has no events
         (device,) = run["devices"]

@@ -58,6 +58,7 @@ def test_it_gives_up_on_what_fails_at_once() -> None:
     assert feeder.wait(10)
     assert feeder.trouble is not None and feeder.trouble.startswith("5 jobs failed in a row: job failed: job 0007")
     assert (feeder.done, feeder.failed) == (1, 7)
+    assert feeder.failure is not None and feeder.trouble.endswith(feeder.failure)
     assert [number for number, result in results if result is not None] == [2]
     feeder.stop()
     engine.stop()
