@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +14,7 @@ from contextlib import contextmanager
 import groth16_files as files
 import groth16_model as model
 import pytest
-from emulated_gpu import FEW_BUCKETS, EmulatedDriver, emulated_cache
+from emulated_gpu import FEW_BUCKETS, EmulatedDriver, cuda_device, emulated_cache
 
 from prover.curves import BN254
 from prover.device.cuda import CudaDevice
@@ -256,3 +258,45 @@ def test_kernels_lie_within_their_phases_and_make_the_busy_time(workload):
             assert (own.start or 0) - 0.01 <= (event.start or 0) <= event.at <= own.at
     statistics = timeline.active_statistics()
     assert set(statistics) == {Phase.NTT, Phase.MSM} and statistics[Phase.NTT].count == 4
+
+
+LOST = """
+import ctypes
+from prover.circuits.builtin import builtin
+from prover.curves import BLS12_381
+from prover.device import open_device
+from prover.device.cuda_kernels import KernelModule
+from prover.device.cuda_memory import CudaArray
+from prover.device.host import HostDevice
+from prover.groth16.workload import CircuitWorkload
+from prover.pipeline.engine import Engine
+from prover.pipeline.interfaces import JobRequest
+from prover.pipeline.knobs import KnobSet
+
+device = open_device("cuda")
+work = CircuitWorkload.open(builtin("poseidon-merkle-14"), threads=4, device=device)
+engine = Engine(work, [device], KnobSet(), spare=lambda ordinal: HostDevice(ordinal=ordinal))
+engine.start()
+jobs = [engine.submit(JobRequest(work.sample_inputs(number, 6), 6)) for number in range(6)]
+jobs[1].result(120)
+stream = device.stream("test")
+nowhere = CudaArray(None, 4096, 1 << 20)
+arguments = [nowhere, nowhere, nowhere, nowhere, ctypes.c_uint32(1 << 15), ctypes.c_uint32(0)]
+device.kernels.get(KernelModule("vector.cu", BLS12_381)).launch("mul_sub", 128, 256, arguments, stream)
+results = [job.result(300) for job in jobs]
+counters = engine.snapshot().counters
+print([view.state.value for view in engine.snapshot().devices], device.lost is not None)
+print(sum(result.verified for result in results), counters.partitions_done, counters.jobs_failed)
+engine.stop()
+"""
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_is_lost_and_the_host_goes_on():
+    """In a process of its own, for its GPU context is gone afterwards: every job comes, each partition once."""
+    cuda_device("real")
+    run = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, check=False, timeout=400)
+    assert run.returncode == 0, run.stderr
+    states, counts = run.stdout.splitlines()
+    assert states.startswith("['lost', ") and states.endswith("True")
+    assert counts == "6 36 0"
