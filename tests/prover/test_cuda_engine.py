@@ -275,7 +275,8 @@ from prover.pipeline.knobs import KnobSet
 
 device = open_device("cuda")
 work = CircuitWorkload.open(builtin("poseidon-merkle-14"), threads=4, device=device)
-engine = Engine(work, [device], KnobSet({"on_device_lost": "requeue"}), spare=lambda ordinal: HostDevice(ordinal=ordinal))
+knobs = KnobSet({"on_device_lost": "requeue"})
+engine = Engine(work, [device], knobs, spare=lambda ordinal: HostDevice(ordinal=ordinal))
 engine.start()
 jobs = [engine.submit(JobRequest(work.sample_inputs(number, 6), 6)) for number in range(6)]
 jobs[1].result(120)
