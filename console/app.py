@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import time
@@ -45,6 +46,14 @@ _NOTICE_S = 6.0
 _NOTICE_ROLE = {"information": "value", "warning": "warn", "error": "bad"}
 _PALETTE_PREFIX = {Scope.CONSOLE: "", Scope.KNOBS: "knobs: ", Scope.LOG: "log: "}
 _READ_ONLY = "read-only: this console changes nothing"
+
+
+class Palette(CommandPalette):
+    """Textual's, but for a fault of it: pages of results that are not laid out yet end the program."""
+
+    def _action_command_list(self, action: str) -> None:
+        with contextlib.suppress(KeyError):
+            super()._action_command_list(action)
 
 
 class ConsoleApp(App[None]):
@@ -108,6 +117,14 @@ class ConsoleApp(App[None]):
 
     def _ended_by(self, number: int) -> None:
         self.leave(128 + number)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """What no handler of ours caught: a report and a clean terminal, as after a defect while drawing."""
+        if self.is_headless:  # a test wants the exception itself
+            super()._handle_exception(error)
+        elif self.crash is None:
+            self.crash = error
+            self.leave(1)
 
     def leave(self, code: int) -> None:
         """Ask everything to stop, then end: the engine stops while the terminal is being restored."""
@@ -191,7 +208,7 @@ class ConsoleApp(App[None]):
         """Find a command by name."""
         if not isinstance(self.screen, CommandPalette):
             self.clear_notifications()  # they would lie over the line that is typed into
-            self.push_screen(CommandPalette(placeholder="Find a command", id="--command-palette"))
+            self.push_screen(Palette(placeholder="Find a command", id="--command-palette"))
 
     def action_focus_knobs(self) -> None:
         """Go to the knobs, which a tall log may have hidden."""

@@ -134,7 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     command, arguments = find_command(arguments)
     if command is None and arguments and not arguments[0].startswith("-"):
-        print(f"cuzk-top: unknown command: {arguments[0]}: see cuzk-top --help", file=sys.stderr)
+        from prover.formats.errors import printable
+
+        print(f"cuzk-top: unknown command: {printable(arguments[0])}: see cuzk-top --help", file=sys.stderr)
         return 2
     brief = argv is None and command in BRIEF
     if brief:
@@ -153,7 +155,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ProverError as error:
-        print(f"cuzk-top: {error}", file=sys.stderr)
+        from prover.formats.errors import printable
+
+        print(f"cuzk-top: {printable(str(error), 4000)}", file=sys.stderr)  # one line, whatever was typed
         return error.exit_code
     except KeyboardInterrupt:
         print("cuzk-top: interrupted", file=sys.stderr)

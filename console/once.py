@@ -22,7 +22,7 @@ _WINDOW_S = 60.0
 
 
 def first_frame(feed: Feed, cancel: CancelToken) -> tuple[Frame, list[str]]:
-    """The frame soon after the end of the first job, with the log's lines until then.
+    """The frame soon after the end of the first job, or of a paused engine once that is ready, and the log's lines.
 
     Raises what ended the feed, or ``Cancelled``.
     """
@@ -36,7 +36,8 @@ def first_frame(feed: Feed, cancel: CancelToken) -> tuple[Frame, list[str]]:
             frame = feed.poll(_WINDOW_S)
             lines += feed.take_lines()
             counters = frame.snapshot.counters
-            if ended is None and (counters.jobs_done or counters.jobs_failed):
+            paused = frame.snapshot.paused and frame.snapshot.activity is None  # then nothing will end
+            if ended is None and (counters.jobs_done or counters.jobs_failed or paused):
                 ended = frame.at
             if ended is not None and frame.at - ended >= _SETTLE_S:
                 return frame, lines

@@ -75,7 +75,7 @@ def _make(args: argparse.Namespace, progress: ProgressLine, cancel: CancelToken)
     threads = device_threads(args)
     progress("reading the circuit")
     r1cs = read_r1cs(args.r1cs)
-    with AtomicFiles() as files:
+    with AtomicFiles(new=not args.force) as files:
         key_file = files.open(args.output)  # first, so that a place that cannot be written is known before the work
         vkey_file = files.open(args.vkey) if args.vkey else None
         device = open_device(args.device, threads)

@@ -15,7 +15,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from prover.formats.errors import StrPath, WriteError
+from prover.errors import InputError
+from prover.formats.errors import StrPath, WriteError, printable
 from prover.lean_dataclass import dataclass
 
 TYPE_CHECKING = False
@@ -71,7 +72,9 @@ class AtomicFiles:
         WriteError: from ``open``, from the streams or on exit, for any operating system error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, new: bool = False) -> None:
+        """With ``new``, a file that is there already is not replaced, even if it came meanwhile."""
+        self._new = new
         self._pending: list[_Pending] = []
 
     def __enter__(self) -> AtomicFiles:
@@ -111,7 +114,7 @@ class AtomicFiles:
                         _copy_to_device(pending)
                         continue
                     existed = os.path.exists(pending.target)
-                    os.replace(pending.temporary, pending.target)
+                    self._put(pending.temporary, pending)
                     directories.add(os.path.dirname(pending.target))
                     if not existed:
                         created.append(pending.target)
@@ -122,6 +125,23 @@ class AtomicFiles:
             raise
         for directory in directories:
             _sync_directory(directory)
+
+    def _put(self, temporary: str, pending: _Pending) -> None:
+        """Give the file its name."""
+        if not self._new:
+            os.replace(temporary, pending.target)
+            return
+        there = False
+        try:
+            os.link(temporary, pending.target)  # fails where the name is taken, which a rename does not
+        except FileExistsError:
+            there = True
+        except OSError:  # a file system without links
+            there = os.path.exists(pending.target)
+            if not there:
+                os.replace(temporary, pending.target)
+        if there:
+            raise InputError("exists already", printable(pending.path), "give another name; nothing was replaced")
 
     def _discard(self) -> None:
         """Close everything; remove what was not renamed."""

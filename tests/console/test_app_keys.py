@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from fake_feed import FakeFeed
 from pilot_console import drive
+from textual.command import CommandList, CommandPalette
 from textual.events import Key
 from textual.pilot import Pilot
+from textual.widgets.option_list import Option
 
 from console import actions
 from console.app import WINDOWS, ConsoleApp
@@ -450,3 +452,20 @@ def test_a_defect_while_drawing_ends_the_console_with_the_error_kept():
 
     with pytest.raises(ZeroDivisionError):
         drive(act)
+
+
+def test_a_page_of_results_that_are_not_there_yet_is_no_page():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        app.action_command_palette()
+        for _ in range(3):
+            await pilot.pause()
+            palette = app.screen
+            assert isinstance(palette, CommandPalette)
+            options = palette.query_one(CommandList)
+            options.clear_options()
+            options.add_option(Option("one"))  # not laid out before the next refresh
+            for action in ("page_up", "page_down"):
+                palette._action_command_list(action)
+        assert app.crash is None
+
+    drive(act)

@@ -208,3 +208,13 @@ def test_every_command_refuses_a_device_that_is_none(line: str) -> None:
     ended = run_in_shell(f"{line} --device nonsense")
     assert ended.returncode == 2
     assert ended.stderr == "cuzk-top: unknown device: nonsense: use auto, host, cuda or cuda:N\n"
+
+
+@pytest.mark.parametrize("line", ["--device $'a\\nb' knobs", "$'a\\nb'"])
+def test_what_was_typed_adds_no_line(line: str) -> None:
+    command = shlex.join([sys.executable, "-m", "console.cli"])
+    ended = subprocess.run(
+        ["/bin/bash", "-c", f"{command} {line}"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1 and "a\\nb" in ended.stderr

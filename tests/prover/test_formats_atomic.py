@@ -240,3 +240,44 @@ def test_writers_and_sweepers_at_once(tmp_path):
     assert not errors
     assert len(names(tmp_path)) == 3 * 61
     assert not temporaries(tmp_path)
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
+def test_new_files_replace_none_that_came_meanwhile(tmp_path, monkeypatch, links):
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    first, second = tmp_path / "first", tmp_path / "second"
+    with pytest.raises(ProverError, match=r"exists already: .*second: give another name; nothing was replaced"):  # noqa: SIM117
+        with AtomicFiles(new=True) as files:
+            files.open(first).write(b"ours")
+            files.open(second).write(b"ours")
+            second.write_bytes(b"theirs")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"second": b"theirs"}
+    with AtomicFiles(new=True) as files:
+        files.open(first).write(b"ours")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"second": b"theirs", "first": b"ours"}
+
+
+def test_of_many_that_make_the_same_file_one_does(tmp_path):
+    """Each fails or has its own content there: none replaces another's."""
+    made, barrier = [], threading.Barrier(8)
+
+    def make(number):
+        try:
+            with AtomicFiles(new=True) as files:
+                files.open(tmp_path / "key").write(bytes([number]))
+                barrier.wait(10)
+            made.append(number)
+        except ProverError:
+            pass
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and [*tmp_path.iterdir()] == [tmp_path / "key"]
+    assert (tmp_path / "key").read_bytes() == bytes(made)
