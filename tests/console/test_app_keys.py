@@ -457,15 +457,15 @@ def test_a_defect_while_drawing_ends_the_console_with_the_error_kept():
 def test_a_page_of_results_that_are_not_there_yet_is_no_page():
     async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
         app.action_command_palette()
-        for _ in range(3):
-            await pilot.pause()
-            palette = app.screen
-            assert isinstance(palette, CommandPalette)
-            options = palette.query_one(CommandList)
-            options.clear_options()
-            options.add_option(Option("one"))  # not laid out before the next refresh
-            for action in ("page_up", "page_down"):
-                palette._action_command_list(action)
-        assert app.crash is None
+        await pilot.pause()
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        results = palette.query_one(CommandList)
+        results.styles.width = results.styles.height = 0  # as before the first layout
+        await pilot.pause()
+        results.clear_options()
+        results.add_option(Option("one"))
+        for action in ("page_up", "page_down"):
+            palette._action_command_list(action)
 
     drive(act)
