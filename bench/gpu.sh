@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 out=${1:-build/gpu}
 mkdir -p "$out"
-export PYTHONPATH=$PWD PYTHONUNBUFFERED=1
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 failed=0
 
 step() {

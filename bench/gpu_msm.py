@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import statistics
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reporting import integers, write_report
 
 from prover import native
 from prover.curves import Curve, curve
@@ -234,15 +234,6 @@ def line(case: dict[str, Any]) -> str:
     )
 
 
-def integers(text: str) -> list[int]:
-    """``10-12,15`` as 10, 11, 12, 15."""
-    out: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        out += range(int(first), int(last or first) + 1)
-    return out
-
-
 def main() -> None:
     """Measure, print a line a case, write the file; the exit status says whether all were right."""
     parser = argparse.ArgumentParser(description="Times of multi-scalar multiplication on a GPU.")
@@ -279,9 +270,7 @@ def main() -> None:
         print(line(case), flush=True)
         if options.phases:
             print("   ", *(f"{kernel} {ms:.3f}" for kernel, ms in case["kernels_ms"].items()), flush=True)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(options.out)
+    write_report(options.out, report)
     if not all(case["right"] and case.get("x_as_published", True) for case in report["cases"]):
         raise SystemExit("a result is wrong")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reporting import cpu_model, write_report
 
 from prover import native
 from prover.curves import CURVES, Curve
@@ -27,14 +27,6 @@ BUDGET_S = 0.3
 """Processor time for the repetitions of one figure (five at least)."""
 ELEMENTS = 1 << 12
 POINTS = 1 << 12
-
-
-def cpu_model() -> str:
-    """The processor's name as the system gives it."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
 
 
 def least_ns(run: Callable[[], Any], elements: int) -> float:
@@ -114,9 +106,7 @@ def main() -> None:
         "load_average_before": load_before,
         "figures": results,
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(options.out)
+    write_report(options.out, report)
 
 
 if __name__ == "__main__":

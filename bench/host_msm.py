@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import platform
 import statistics
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reporting import cpu_model, integers, write_report
 
 from prover import native
 from prover.curves import BLS12_381, CURVES, Curve
@@ -33,14 +33,6 @@ BUDGET_S = 1.0
 """Time for the repetitions of one figure (five at least)."""
 SETS = ("uniform", "witness", "repeated")
 ARKWORKS_LOG_N = 16
-
-
-def cpu_model() -> str:
-    """The processor's name as the system gives it."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
 
 
 def uniform(curve: Curve, n: int, seed: int) -> Words:
@@ -149,15 +141,6 @@ def figures(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield arkworks(group, ARKWORKS_LOG_N)
 
 
-def integers(text: str) -> list[int]:
-    """``10-12,15`` as 10, 11, 12, 15."""
-    out: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        out += range(int(first), int(last or first) + 1)
-    return out
-
-
 def main() -> None:
     """Measure, print a line a figure, write the file."""
     parser = argparse.ArgumentParser(description="Times of the host library's multi-scalar multiplication.")
@@ -189,9 +172,7 @@ def main() -> None:
         "load_average": os.getloadavg()[0],
         "figures": results,
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(options.out)
+    write_report(options.out, report)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import statistics
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reporting import cpu_model, integers, write_report
 
 from prover import native
 from prover.curves import CURVES, Curve
@@ -26,14 +26,6 @@ from prover.field import pack
 
 BUDGET_S = 1.0
 """Time for the repetitions of one figure (five at least)."""
-
-
-def cpu_model() -> str:
-    """The processor's name as the system gives it."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
 
 
 def measure(curve: Curve, log_n: int, threads: int, inverse: bool, coset: bool) -> dict[str, Any]:
@@ -77,15 +69,6 @@ def figures(log_sizes: list[int], threads: list[int], variants: list[str]) -> It
                         yield {"variant": variant, **measure(curve, log_n, count, inverse, coset)}
 
 
-def integers(text: str) -> list[int]:
-    """``10-12,15`` as 10, 11, 12, 15."""
-    out: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        out += range(int(first), int(last or first) + 1)
-    return out
-
-
 def main() -> None:
     """Measure, print a line a figure, write the file."""
     parser = argparse.ArgumentParser(description="Times of the host library's transforms.")
@@ -114,9 +97,7 @@ def main() -> None:
         "contended": load_before > (os.cpu_count() or 1) / 2,
         "figures": results,
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(options.out)
+    write_report(options.out, report)
 
 
 if __name__ == "__main__":

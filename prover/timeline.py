@@ -437,21 +437,11 @@ class Timeline:
 
     def phase_statistics(self, start: float | None = None) -> dict[Phase, PhaseStatistics]:
         """Statistics of each phase that ended well (since ``start``); first-run costs are not among them."""
-        found = {}
-        for phase, spans in self._phases.items():
-            statistics = phase_statistics(seconds for at, seconds in spans if start is None or at >= start)
-            if statistics is not None:
-                found[phase] = statistics
-        return found
+        return _statistics(self._phases, start)
 
     def active_statistics(self, start: float | None = None) -> dict[Phase, PhaseStatistics]:
         """Statistics of the seconds that kernels ran in each phase, by the device's events; empty without those."""
-        found = {}
-        for phase, spans in self._active.items():
-            statistics = phase_statistics(seconds for at, seconds in spans if start is None or at >= start)
-            if statistics is not None:
-                found[phase] = statistics
-        return found
+        return _statistics(self._active, start)
 
     def runs(self, now: float | None = None) -> list[RunFigures]:
         """The runs in the window, oldest first; one that goes on ends ``now``."""
@@ -573,6 +563,18 @@ def steady_utilisation(busy: Sequence[Interval]) -> float | None:
     if len(busy) < 2:
         return None
     return length(busy[:-1]) / (busy[-1][0] - busy[0][0])
+
+
+def _statistics(
+    spans: Mapping[Phase, Iterable[tuple[float, float]]], start: float | None
+) -> dict[Phase, PhaseStatistics]:
+    """Of the seconds of each phase's ``(when it ended, seconds)`` since ``start``; without the phases that had none."""
+    found = {}
+    for phase, ended in spans.items():
+        statistics = phase_statistics(seconds for at, seconds in ended if start is None or at >= start)
+        if statistics is not None:
+            found[phase] = statistics
+    return found
 
 
 def _clip(intervals: IntervalSet, open_since: Sequence[float], start: float, end: float) -> list[Interval]:

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from prover.model import Cause, DeviceState
 from widgets.canvas import Canvas, Line, fit
 from widgets.figures import ago
-from widgets.glyphs import CAUSE_LETTER
+from widgets.glyphs import CAUSE_LETTER, Glyphs
 from widgets.pens import STATE_OF_CAUSE, state_role
 from widgets.timegrid import LaneCell, LaneSegment, Marker, Settled, TimeGrid
 
@@ -25,6 +25,7 @@ LEFT = 6
 RIGHT = 11
 """Cells right of it, where a row has something to say there."""
 WIDE = 100
+_LOWEST_STEP = 1 / 8
 _ASIDE = 12
 """Where on the axis an aside begins: right of how long ago the window began."""
 _QUIET = state_role(DeviceState.IDLE)
@@ -38,6 +39,8 @@ class Figure:
     name: str
     value: str
     role: str = "value"
+    line: tuple[float, ...] = ()
+    """How it went so far, drawn before the number in its own scale; nothing for fewer than two points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,14 @@ class _LaneSign:
     letter: str = " "
     role: str = ""
     ground: str = ""
+
+
+def drawn_line(line: Sequence[float], glyphs: Glyphs) -> str:
+    """From the lowest step at its least to the highest at its most; a line that does not rise stays at the lowest."""
+    if len(line) < 2:
+        return ""
+    least, range_ = min(line), max(line) - min(line)
+    return "".join(glyphs.fill(max(_LOWEST_STEP, (point - least) / range_ if range_ else 0.0)) for point in line)
 
 
 class DeviceRows:
@@ -204,6 +215,7 @@ class DeviceRows:
             item = panel.line().add(between if line.width else "")
             if figure.name:
                 item.add(panel.text(figure.name), "label").add(" ")
+            item.add(drawn_line(figure.line, panel.glyphs), figure.role).add(" " if len(figure.line) > 1 else "")
             value = panel.text(figure.value)
             if at_least_one and not line.width:
                 value = fit(value, min(cell_len(value), max(0, room - item.width)), panel.text("…"))

@@ -178,7 +178,7 @@ def _health(card: GpuCard | None, newest: DeviceSample | None) -> Iterable[Figur
         yield Figure("in", f"{_gigabytes(newest.pcie_rx)} GB/s")
         yield Figure("out", f"{_gigabytes(newest.pcie_tx)} GB/s")
     if card.memory_floor is not None:
-        yield Figure("memory floor", size(card.memory_floor))
+        yield Figure("memory floor", size(card.memory_floor), line=card.memory_floor_line)
     if state.ecc_corrected is not None:
         yield Figure("ECC corrected", str(state.ecc_corrected), "warn" if state.ecc_corrected else "value")
     ours = [process for process in state.processes if process.ours]

@@ -143,7 +143,6 @@ class Multiplications:
             for out, operand in zip(sums, operands, strict=True):
                 size = 16 * point_words(curve, operand.group) * len(layout.widths)
                 out.append(self._device.arena.take(size, stream))
-            digits = None
             for step, cut in zip(layout.passes, cuts, strict=True):
                 digits = None  # its memory serves the next sort
                 digits = self._sort(layout, step, cut, there, stream)

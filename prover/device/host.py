@@ -120,7 +120,8 @@ class HostDevice:
     uploaded. There are no streams that run aside: an operation has ended when it returns.
     """
 
-    name = "host"
+    name = product = "host"
+    uuid = ""
 
     def __init__(self, threads: int = 0, ordinal: int = 0) -> None:
         """``threads``: what a stream uses where it does not say; 0 = every core. ``ordinal``: its number among the

@@ -71,6 +71,11 @@ class Device(Protocol):
 
     ordinal: int
     name: str
+    """As ``--device`` names it: ``cuda:0``."""
+    product: str
+    """As people call it: ``NVIDIA H200``."""
+    uuid: str
+    """As the driver writes it, the one name that CUDA and NVML share; empty for the host."""
     capability: Capability
 
     @property

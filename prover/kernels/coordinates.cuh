@@ -50,6 +50,15 @@ struct SplitFp2 {
   }
 };
 
+// The coordinates of points of the module's group, over its base field.
+#if CZK_GROUP == 1
+template <class F>
+using CoordinateOver = F;
+#else
+template <class F>
+using CoordinateOver = SplitFp2<F>;
+#endif
+
 // How an element lies in lanes and memory: kLanes lanes hold it, kWords 32-bit words store it. Called is the same element
 // with products that are calls, for code that hardly ever runs.
 template <class F>

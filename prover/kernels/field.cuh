@@ -224,15 +224,20 @@ struct Field {
   // One row after the lowest limb is gone: what was odd is even now, what was even is odd and two limbs lower, and its
   // limb 1 belongs to the new even one's limb 0, with a carry into the odd chain.
   static CZK_FN void next_row(uint32_t* even, uint32_t* odd, const Field& a, uint32_t k) {
-    CarryChain o, e;
+    CarryChain o;
     even[0] = o.add_cc(even[0], odd[1]);
+    shifted_row(o, even, odd, a.v, k);
+  }
+  // The rest of it: adds a*k, with the carry of even[0] in o.
+  static CZK_FN void shifted_row(CarryChain& o, uint32_t* even, uint32_t* odd, const uint32_t* a, uint32_t k) {
+    CarryChain e;
     CZK_UNROLL for (int j = 0; j < N - 2; j += 2) {
-      odd[j] = o.madc_lo_cc(a.v[j + 1], k, odd[j + 2]);
-      odd[j + 1] = o.madc_hi_cc(a.v[j + 1], k, odd[j + 3]);
+      odd[j] = o.madc_lo_cc(a[j + 1], k, odd[j + 2]);
+      odd[j + 1] = o.madc_hi_cc(a[j + 1], k, odd[j + 3]);
     }
-    odd[N - 2] = o.madc_lo_cc(a.v[N - 1], k, 0);
-    odd[N - 1] = o.madc_hi(a.v[N - 1], k, 0);
-    add_row(e, even, a.v, k);
+    odd[N - 2] = o.madc_lo_cc(a[N - 1], k, 0);
+    odd[N - 1] = o.madc_hi(a[N - 1], k, 0);
+    add_row(e, even, a, k);
     odd[N - 1] = e.addc(odd[N - 1], 0);
   }
   static CZK_FN void first_row(uint32_t* even, uint32_t* odd, const Field& a, uint32_t k) {
@@ -324,17 +329,9 @@ struct Field {
   }
   // next_row and fold with nothing to add.
   static CZK_FN void fold_next(uint32_t* even, uint32_t* odd) {
-    CarryChain o, e;
+    CarryChain o;
     even[0] = o.add_cc(even[0], odd[1]);
-    const uint32_t m = even[0] * K.n0;
-    CZK_UNROLL for (int j = 0; j < N - 2; j += 2) {
-      odd[j] = o.madc_lo_cc(K.p[j + 1], m, odd[j + 2]);
-      odd[j + 1] = o.madc_hi_cc(K.p[j + 1], m, odd[j + 3]);
-    }
-    odd[N - 2] = o.madc_lo_cc(K.p[N - 1], m, 0);
-    odd[N - 1] = o.madc_hi(K.p[N - 1], m, 0);
-    add_row(e, even, K.p, m);
-    odd[N - 1] = e.addc(odd[N - 1], 0);
+    shifted_row(o, even, odd, K.p, even[0] * K.n0);
   }
   // x + y/2^32, reduced.
   static CZK_FN Field last_shift(const uint32_t* x, const uint32_t* y) {

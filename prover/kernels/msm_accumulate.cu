@@ -9,11 +9,7 @@
 CZK_BEGIN
 
 using Hot = Field<CZK_FP, kHotForm>;
-#if CZK_GROUP == 1
-using Coordinate = Hot;
-#else
-using Coordinate = SplitFp2<Hot>;
-#endif
+using Coordinate = CoordinateOver<Hot>;
 
 constexpr uint32_t kAccumulateThreads = 128;
 // Two warps a scheduler, with registers for several products in flight each, are faster than three with 168 (measured).

@@ -9,11 +9,7 @@
 CZK_BEGIN
 
 using Hot = Field<CZK_FP, kHotForm>;
-#if CZK_GROUP == 1
-using Coordinate = Hot;
-#else
-using Coordinate = SplitFp2<Hot>;
-#endif
+using Coordinate = CoordinateOver<Hot>;
 using Point = LanePoint<Coordinate>;
 
 constexpr uint32_t kChunkThreads = 128;

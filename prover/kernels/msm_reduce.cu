@@ -12,11 +12,7 @@
 CZK_BEGIN
 
 using Base = Field<CZK_FP, MulForm::kOutlined>;
-#if CZK_GROUP == 1
-using Coordinate = Base;
-#else
-using Coordinate = SplitFp2<Base>;
-#endif
+using Coordinate = CoordinateOver<Base>;
 using Point = QuadPoint<Coordinate>;
 using Whole = LanePoint<Coordinate>;
 

@@ -50,13 +50,13 @@ class DeviceRecord:
         self.view = DeviceView(
             device.ordinal,
             device.capability.kind,
-            getattr(device, "product", device.name),  # as people call it; a host has no such name
+            device.product,
             DeviceState.IDLE,
             None,
             board.clock(),
             workers=0,
             workers_busy=0,
-            uuid=getattr(device, "uuid", ""),  # a host has none
+            uuid=device.uuid,
         )
 
     def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:

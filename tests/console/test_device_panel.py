@@ -24,6 +24,8 @@ from console.screens.plain import screen_text
 from console.settings import ConsoleSettings
 from prover.model import DeviceSample
 from prover.pipeline.knobs import build_registry
+from widgets.device_rows import drawn_line
+from widgets.glyphs import ASCII, UNICODE
 
 RECORDED_PID = 434
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -105,7 +107,7 @@ def test_gpus_that_come_once_the_screen_is_there(size: tuple[int, int]):
 
     drive(act, size=size, feed=feed)
     assert "GPU" not in found[0]
-    assert "GPU" in found[1] and found[1].count("lane") + found[1].count("│") >= 2
+    same_as_snapshot(f"gpus-{size[0]}x{size[1]}", found[1])
 
 
 def test_a_gpu_in_ascii():
@@ -253,6 +255,22 @@ def test_a_healthy_gpu_has_no_alarm():
     assert told(HEALTHY) == []
     ours = CardProcess(1, "cuzk-top", 1 << 30, True)
     assert told(with_state(processes=(ours,), ecc_corrected=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "drawn"), [((3, 3, 3, 3), "▁▁▁▁"), ((1, 2, 3), "▁▄█"), ((3, 1), "█▁"), ((5,), ""), ((), "")]
+)
+def test_the_floor_of_the_memory_is_a_line_before_its_figure(line: tuple[int, ...], drawn: str):
+    card = replace(HEALTHY, memory_floor=3 << 30, memory_floor_line=tuple(point << 30 for point in line))
+    newest = DeviceSample(at=100.0, ordinal=0, source="gpm", sm=90.0)
+    (figure,) = (figure for figure in present_gpu._health(card, newest) if figure.name == "memory floor")
+    assert (figure.value, drawn_line(figure.line, UNICODE)) == ("3.00 GiB", drawn)
+    assert drawn_line(figure.line, ASCII).isascii()
+
+
+def test_the_line_is_on_screen_once_there_is_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("console.feeds.nvml.floor.MemoryFloor.line", lambda self, points: (1, 2, 3))
+    assert "memory floor ▁▄█ " in panel(shown(one_gpu(), (200, 60)))
 
 
 @pytest.mark.parametrize(

@@ -522,6 +522,21 @@ def test_a_floor_that_rises():
             floor.add(60.0 * minute + second, used)
     assert floor.floor == 1_000_000 + 1000 * (LEAST_MINUTES + 60)
     assert floor.rise_an_hour == pytest.approx(60_000)
+    line = floor.line(12)
+    assert len(line) == 11 and list(line) == sorted(line)  # 95 minutes: 8 and 9 of them have room in 12 points
+    assert line[-1] == 1_000_000 + 1000 * (LOOK_BACK + LEAST_MINUTES + 60 - 8)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=100), max_size=200), st.integers(2, 20))
+def test_the_line_of_the_floor_ends_with_the_last_minutes(used: list[int], points: int):
+    floor = MemoryFloor()
+    for minute, value in enumerate(used):
+        floor.add(60.0 * minute, value)
+    line = floor.line(points)
+    assert len(line) <= points and set(line) <= set(used)
+    if len(used) >= LOOK_BACK:
+        each = max(LOOK_BACK, -(-len(used) // points))
+        assert line[-1] == min(used[-each:])
 
 
 @given(st.lists(st.integers(min_value=0, max_value=10**12), min_size=1, max_size=400))

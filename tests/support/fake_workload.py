@@ -27,7 +27,8 @@ def proof_of(inputs: Any, partition: int) -> bytes:
 def fake_device(ordinal: int = 0) -> Any:
     """What the engine reads of a device."""
     capability = SimpleNamespace(kind="host", arch="fake", multiprocessors=1, memory_bytes=0, has_timing_events=False)
-    return SimpleNamespace(ordinal=ordinal, name=f"fake {ordinal}", capability=capability)
+    name = f"fake {ordinal}"
+    return SimpleNamespace(ordinal=ordinal, name=name, product=name, uuid="", capability=capability)
 
 
 class Buffers:

@@ -110,6 +110,18 @@ def test_another_cell_length_starts_anew():
         assert len(got) == 20 and sum(got) == pytest.approx(sum(cell.busy for cell in grid.lane(lane)))
 
 
+@given(st.floats(1.0, 8.0), st.floats(0.0, 0.0999), st.integers(50, 190))
+def test_a_pause_of_200_ms_is_seen_in_a_window_of_10_s(pause: float, phase: float, columns: int):
+    """Counters read every 100 ms tell the share of their 100 ms that was busy: one of them lies within the pause."""
+    samples = []
+    for number in range(99):
+        at = phase + 0.1 * (number + 1)
+        idle = max(0.0, min(at, pause + 0.2) - max(at - 0.1, pause))
+        samples.append((at, 100 * (1 - idle / 0.1)))
+    lowest = [value for value in TimeGrid(10.0, 10.0, columns).lowest(samples) if value is not None]
+    assert min(lowest) < 1e-6 and max(lowest) > 99.0
+
+
 def test_the_lowest_sample_of_a_column_is_seen():
     samples = [(tick / 10, 0.0 if tick in (53, 54) else 100.0) for tick in range(101)]
     grid = TimeGrid(9.999, 10.0, 10)

@@ -74,6 +74,8 @@ class GpuCard:
     """In one line, why there are no fresh figures."""
     memory_floor: int | None = None
     """The least memory in use during the last minutes: what stays when a proof has ended."""
+    memory_floor_line: tuple[int, ...] = ()
+    """That floor since the console runs, a few figures, oldest first."""
     memory_floor_rise: float | None = None
     """How fast that rises, bytes an hour; ``None`` while too little was seen."""
 

@@ -32,6 +32,12 @@ class MemoryFloor:
         last = list(self._minutes)[-LOOK_BACK:]
         return min((used for _, used in last), default=None)
 
+    def line(self, points: int) -> tuple[int, ...]:
+        """The floor over all that was seen, in at most so many stretches of equal numbers of minutes, oldest first."""
+        used = [least for _, least in self._minutes]
+        each = max(LOOK_BACK, -(-len(used) // points))
+        return tuple(min(used[at : at + each]) for at in range(len(used) % each, len(used), each))
+
     @property
     def rise_an_hour(self) -> float | None:
         """Bytes an hour between the first minutes' floor and the last's; ``None`` until there is half an hour.

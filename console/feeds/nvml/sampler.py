@@ -33,6 +33,8 @@ DEADLINE_S = 2.0
 RETRY_S = 5.0
 """How long after a GPU was lost it is looked for again."""
 _STALE_S = 3.0
+FLOOR_POINTS = 12
+"""Of the line that shows how the memory's floor went."""
 
 
 def load_pynvml() -> Any:
@@ -113,6 +115,7 @@ class CardSampler:
             lost=self._gone is not None,
             problem=self._problem(now, newest),
             memory_floor=self._floor.floor,
+            memory_floor_line=self._floor.line(FLOOR_POINTS),
             memory_floor_rise=self._floor.rise_an_hour,
         )
 
