@@ -16,6 +16,7 @@ from widgets.figures import seconds as show_seconds
 _BUSY_ENOUGH = 0.9
 _FEW_GAPS = 3
 _CORES_BUSY = 95.0
+_CORES_TO_SPARE = 75.0
 
 
 PAUSED = Diagnosis(Cause.PAUSED.value, (Remark("Paused: nothing new begins. p goes on.", "warn"),))
@@ -35,6 +36,8 @@ class Evidence:
     host: bool = True
     cpu_percent: float | None = None
     """CPU use of the machine over the stretch."""
+    cores: int = 1
+    """Of this process."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -47,12 +50,12 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     if evidence.busy_s >= _BUSY_ENOUGH * total:
         share = f"{100 * evidence.busy_s / total:.0f} %"
         first = Remark(f"It is: the {device} computed for {share} of the time and is itself the limit.", "good")
-        return Diagnosis("gpu", (first, *_means(evidence, device)))
+        return Diagnosis("gpu", (first, *_idle_cores(evidence), *_means(evidence, device)))
     cause = max(evidence.lost_s, key=lambda one: evidence.lost_s[one])
     part = f"{100 * evidence.lost_s[cause] / total:.0f} %"
     remarks = [Remark(_FINDING[cause].format(part=part, device=device), "warn")]
+    remarks += _advice(cause, evidence)  # before the figures: a low panel has no room for these
     remarks += _means(evidence, device)
-    remarks += _advice(cause, evidence)
     return Diagnosis(cause.value, tuple(remarks))
 
 
@@ -79,6 +82,17 @@ def _means(evidence: Evidence, device: str) -> list[Remark]:
         return []
     text = f"A slot takes {show_seconds(synthesis)} to synthesise and {show_seconds(kernels)} on the {device}."
     return [Remark(text)]
+
+
+def _idle_cores(evidence: Evidence) -> list[Remark]:
+    """A host device that is the limit may be given the cores that nobody uses."""
+    knob, cpu = evidence.knobs.get("gpu_threads"), evidence.cpu_percent
+    if not evidence.host or not isinstance(knob, int) or cpu is None or cpu >= _CORES_TO_SPARE:
+        return []
+    if (knob or max(1, evidence.cores - 1)) >= evidence.cores:
+        return []
+    wanted = f"Try gpu_threads {knob or 'auto'} → {evidence.cores}"
+    return [Remark(f"{wanted}: the processor is used to {cpu:.0f} %.", "good")]
 
 
 def _advice(cause: Cause, evidence: Evidence) -> list[Remark]:

@@ -24,7 +24,7 @@ from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Thr
 from prover.intervals import length
 from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
-from prover.pipeline.knobs import REGISTRY, KnobSpec
+from prover.pipeline.knobs import REGISTRY, KnobSpec, available_cores
 from prover.timeline import DeviceFigures, Timeline
 from widgets.timegrid import LaneSegment, Marker
 
@@ -341,6 +341,7 @@ class EngineFeed:
                 knobs={knob.name: knob.in_force for knob in snapshot.knobs},
                 host=view.kind == "host",
                 cpu_percent=sum(cpu) / len(cpu) if cpu else None,
+                cores=available_cores(),
             )
         )
 

@@ -39,6 +39,7 @@ def the_same_machine_everywhere(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("console.feeds.engine.REGISTRY", build_registry(4))
     monkeypatch.setattr("fakes_console.REGISTRY", build_registry(4))
     monkeypatch.setattr(present, "available_cores", lambda: 4)
+    monkeypatch.setattr("console.feeds.engine.available_cores", lambda: 4)
     monkeypatch.setattr("console.feeds.nvml.reader.os.getpid", lambda: RECORDED_PID)
 
 

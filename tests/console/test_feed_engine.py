@@ -142,6 +142,28 @@ def test_no_advice_where_all_cores_are_busy():
     assert "All cores are busy" in diagnose(evidence).remarks[-1].text
 
 
+@pytest.mark.parametrize(
+    ("threads", "cores", "cpu", "host", "advice"),
+    [
+        (0, 2, 54.0, True, "Try gpu_threads auto → 2: the processor is used to 54 %."),
+        (1, 4, 30.0, True, "Try gpu_threads 1 → 4: the processor is used to 30 %."),
+        (0, 2, 97.0, True, None),  # synthesis has the other core
+        (2, 2, 54.0, True, None),
+        (0, 1, 54.0, True, None),
+        (0, 16, 20.0, False, None),  # a GPU has no such knob
+        (0, 2, None, True, None),
+    ],
+)
+def test_a_host_that_is_the_limit_may_have_the_idle_cores(
+    threads: int, cores: int, cpu: float | None, host: bool, advice: str | None
+):
+    evidence = Evidence(
+        60.0, 58.0, {Cause.LOCK: 2.0}, 9, knobs={"gpu_threads": threads}, host=host, cpu_percent=cpu, cores=cores
+    )
+    remarks = [remark.text for remark in diagnose(evidence).remarks]
+    assert remarks[1:] == ([] if advice is None else [advice])
+
+
 def test_means_are_those_of_the_phases():
     statistics = {phase: phase_statistics([1.5, 2.5]) for phase in (Phase.SYNTHESIS, Phase.NTT, Phase.MSM)}
     evidence = Evidence(60.0, 20.0, {Cause.SYNTHESIS: 40.0}, 9, {p: s for p, s in statistics.items() if s is not None})
