@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from console.app import ConsoleApp
-from console.feeds.builtin import DEFAULT_CIRCUIT, BuiltinWorkload, starter
+from console.feeds.builtin import BuiltinWorkload, starter
 from console.feeds.engine import EngineFeed
 from console.feeds.host import HostSampler
 from console.feeds.hosted import HostedEngine
@@ -28,7 +28,7 @@ SIZE = (120, 40)
 async def picture(seconds: float) -> str:
     """Run the console for so long and export its screen."""
     log = LogFile(state_folder() / "logs")
-    workload = BuiltinWorkload(DEFAULT_CIRCUIT)
+    workload = BuiltinWorkload()
     engine = HostedEngine(starter(workload, KnobSet(), log), workload.subject)
     feed = EngineFeed(engine, log_path=log.path, log_name=log.path.name, sampler=HostSampler())
     themes, _ = read_themes()
