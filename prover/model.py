@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
 KnobValue = int | bool | str
@@ -50,6 +50,15 @@ class PartitionState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class Priority(IntEnum):
+    """How much a job is in a hurry: lower goes first, as in the daemon."""
+
+    CRITICAL = 0
+    HIGH = 1
+    NORMAL = 2
+    LOW = 3
 
 
 class JobState(StrEnum):
@@ -186,6 +195,9 @@ class JobView:
     slot_size: int = 1
     partitions: tuple[PartitionView, ...] = ()
     error: str | None = None
+    priority: Priority = Priority.NORMAL
+    deadline: float | None = None
+    """When it is to be done, on the engine's clock; ``None`` where nobody said."""
 
     @property
     def done(self) -> int:

@@ -6,13 +6,16 @@ runs the real prover, a modelled box, and the fakes of the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from prover.cancel import Cancelled, CancelToken
-from prover.model import Event, KnobValue, Snapshot
+from prover.model import Event, KnobValue, Priority, Snapshot
+
+if TYPE_CHECKING:
+    from prover.pipeline.journal_records import InputFile
 
 
 class SlotProver(Protocol):
@@ -74,6 +77,15 @@ class JobRequest:
     partitions: int
     id: str | None = None
     """Given by the engine when ``None``."""
+    priority: Priority = Priority.NORMAL
+    deadline: float | None = None
+    """When it is to be done, on the engine's clock. Orders jobs of one priority; it never fails a job."""
+    origin: Mapping[str, object] = field(default_factory=dict)
+    """What the submitter needs to make the inputs again (JSON), for the journal."""
+    files: tuple[InputFile, ...] = ()
+    """The files that the inputs are made of, with their identity, for the journal."""
+    proofs: Mapping[int, bytes] = field(default_factory=dict)
+    """Verified proofs that are there already, by partition (of a job that is resumed): they are not made again."""
 
 
 @dataclass(frozen=True, slots=True)
