@@ -24,6 +24,7 @@ from prover.model import (
     Phase,
     Span,
 )
+from prover.pipeline.clock import engine_clock
 from prover.pipeline.device_lock import DeviceLock
 from prover.pipeline.events import EventLog, Ring
 from prover.pipeline.records import Job, Slot, Worker
@@ -42,7 +43,7 @@ class DeviceRecord:
     def __init__(self, device: Device, board: Board) -> None:
         self.device = device
         self.ordinal = device.ordinal
-        self.lock = DeviceLock(board.lock, board.wait)
+        self.lock = DeviceLock(board.lock, board.wait, board.condition)
         self.phases: dict[Slot, Phase] = {}
         self.lost: str | None = None
         """Why it can be used no more, in one line. (The error itself would hold what its frames held.)"""
@@ -100,7 +101,8 @@ class Board:
 
     def __init__(self, clock: Clock, events: EventLog) -> None:
         self.lock = threading.Lock()
-        self.clock = clock
+        self.clock = engine_clock(clock)
+        """The time, and how the engine's threads wait in it."""
         self.events = events
         self.ring: Ring = events.ring()
         """For threads that are no workers; written with the lock held, hence by one at a time."""
@@ -131,10 +133,14 @@ class Board:
             record.refresh(self.queued > 0, self.asked > 0, self.paused, now)
         self.on_settle()
 
-    def wait(self, condition: threading.Condition) -> None:
-        """Wait within a transaction; what was changed before is settled first."""
+    def condition(self) -> threading.Condition:
+        """A condition of the engine's lock, in the engine's time: what its threads wait for."""
+        return self.clock.condition(self.lock)
+
+    def wait(self, condition: threading.Condition, timeout: float | None = None) -> bool:
+        """Wait within a transaction; what was changed before is settled first. False if the time ran out."""
         self.settle()
-        condition.wait()
+        return condition.wait(timeout)
 
     def announce(
         self,

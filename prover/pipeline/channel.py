@@ -14,12 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 Key = tuple[int, int]
-Wait = Callable[[threading.Condition], None]
+Wait = Callable[[threading.Condition], object]
+Make = Callable[[], threading.Condition]
 
 
 @dataclass(order=True, slots=True)
@@ -49,8 +51,9 @@ class _Claim(Generic[T]):
 class Channel(Generic[T]):
     """Slots on their way to the workers. Keys order them: lower is older."""
 
-    def __init__(self, lock: threading.Lock, capacity: int, wait: Wait) -> None:
-        self._lock = lock
+    def __init__(self, lock: threading.Lock, capacity: int, wait: Wait, make: Make | None = None) -> None:
+        """``make`` makes conditions of the lock, ``wait`` waits for one."""
+        self._condition = make or partial(threading.Condition, lock)
         self._wait = wait
         self._capacity = capacity
         self._open = True
@@ -80,7 +83,7 @@ class Channel(Generic[T]):
 
     def put(self, item: T, key: Key) -> bool:
         """Hand a finished slot over; waits while the channel is full. False if it was withdrawn meanwhile."""
-        offer = _Offer(key, item, threading.Condition(self._lock))
+        offer = _Offer(key, item, self._condition())
         self._offers.append(offer)
         self._match()
         while offer.accepted is None:
@@ -90,7 +93,7 @@ class Channel(Generic[T]):
     def take(self, leave: Callable[[], bool]) -> T | None:
         """The oldest slot, waiting for one; None as soon as ``leave()`` says so (asked before each wait)."""
         while not leave():
-            claim: _Claim[T] = _Claim(threading.Condition(self._lock))
+            claim: _Claim[T] = _Claim(self._condition())
             self._claims.append(claim)
             self._match()
             if claim.item is None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from prover.pipeline.channel import Key, Wait
+from prover.pipeline.channel import Key, Make, Wait
 
 
 @dataclass(eq=False, slots=True)
@@ -23,8 +24,9 @@ class _Waiter:
 class DeviceLock:
     """Held by a worker by name, handed straight to the next."""
 
-    def __init__(self, lock: threading.Lock, wait: Wait) -> None:
-        self._lock = lock
+    def __init__(self, lock: threading.Lock, wait: Wait, make: Make | None = None) -> None:
+        """``make`` makes conditions of the engine's lock, ``wait`` waits for one."""
+        self._condition = make or partial(threading.Condition, lock)
         self._wait = wait
         self._waiters: list[_Waiter] = []
         self.holder: str | None = None
@@ -41,7 +43,7 @@ class DeviceLock:
         if self.holder is None:
             self.holder = who
             return True
-        waiter = _Waiter(key, who, threading.Condition(self._lock))
+        waiter = _Waiter(key, who, self._condition())
         self._waiters.append(waiter)
         while not waiter.granted:
             self._wait(waiter.condition)

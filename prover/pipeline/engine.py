@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from prover.errors import InputError
 from prover.model import DeviceView, Event, EventKind, Snapshot, StageView
 from prover.pipeline.board import Board, Clock, DeviceRecord
+from prover.pipeline.clock import EngineClock
 from prover.pipeline.events import EventLog
 from prover.pipeline.finalizer import FinalizerStage
 from prover.pipeline.gpu_worker import GpuStage
@@ -81,7 +82,7 @@ class Engine:
         self._steward = Steward(self._pools, self._board)
         self._line.wake_synthesis = self._synthesis.pool.bell.notify_all
         self._line.wake_finalizers = self._finalizer.pool.bell.notify
-        self._drained = threading.Condition(self._board.lock)
+        self._drained = self._board.condition()
         self._line.on_idle = self._drained.notify_all
         self._loader: Loader | None = None
         self._loading: threading.Thread | None = None
@@ -119,7 +120,7 @@ class Engine:
             self._finalizer.pool.target = FINALIZERS
             self._follow_knobs()
             if self._loader is not None:
-                self._loading = threading.Thread(target=self._load, name="loader", daemon=True)
+                self._loading = self._board.clock.thread(self._load, "loader")
         self._steward.start()
         if self._loading is not None:
             self._loading.start()
@@ -174,7 +175,8 @@ class Engine:
                     drain_timeout_s = self._line.book.current.integer("drain_timeout_s")
                 self._drain(drain_timeout_s)
         if not first:
-            self._stopped.wait()
+            with self._board.clock.outside():
+                self._stopped.wait()
             return
         self._close()
 
@@ -189,6 +191,11 @@ class Engine:
     def event_log(self) -> EventLog:
         """The event log, for readers that want to be woken."""
         return self._board.events
+
+    @property
+    def clock(self) -> EngineClock:
+        """Its time."""
+        return self._board.clock
 
     @property
     def most_slots_alive(self) -> int:
@@ -385,13 +392,13 @@ class Engine:
 
     def _drain(self, timeout_s: float) -> None:
         """Wait, within a transaction, until nothing that was begun is under way."""
-        deadline = time.monotonic() + timeout_s
+        clock = self._board.clock
+        deadline = clock() + timeout_s
         while self._line.under_way:
-            left = deadline - time.monotonic()
+            left = deadline - clock()
             if left <= 0:
                 return
-            self._board.settle()
-            self._drained.wait(left)
+            self._board.wait(self._drained, left)
 
     def _close(self) -> None:
         """Cancel what is left, let every thread end, and wait for them."""
@@ -404,7 +411,8 @@ class Engine:
             self._steward.close()
         self._steward.join()
         if self._loading is not None and self._loading is not threading.current_thread():
-            self._loading.join()
+            with self._board.clock.outside():
+                self._loading.join()
         with self._board.transaction:
             self._state = "stopped"
             self._board.announce(EventKind.ENGINE_STOPPED, self._board.clock())

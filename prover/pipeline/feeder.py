@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from prover.pipeline.clock import EngineClock
 from prover.pipeline.interfaces import EngineControl, JobRequest, JobResult
 from prover.pipeline.records import EngineStopped, JobCancelled, one_line
 
@@ -35,7 +36,10 @@ class Feeder:
         total: int | None = None,
         first: int = 0,
         on_end: Ended | None = None,
+        clock: EngineClock | None = None,
     ) -> None:
+        """``clock`` is the engine's, where that is not real time."""
+        self._clock = clock or EngineClock()
         self._engine = engine
         self._inputs = inputs
         self._partitions = partitions
@@ -43,7 +47,7 @@ class Feeder:
         self._total = total
         self._first = first
         self._on_end = on_end
-        self._changed = threading.Condition()
+        self._changed = self._clock.condition(threading.Lock())
         self._in_flight = 0
         self._failures = 0
         self._stopping = False
@@ -69,7 +73,7 @@ class Feeder:
 
     def start(self) -> None:
         """Begin to submit."""
-        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self._thread = self._clock.thread(self._run, "feeder")
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,7 +82,8 @@ class Feeder:
             self._stopping = True
             self._changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            with self._clock.outside():
+                self._thread.join()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all jobs have ended, or until it gave up and none is in flight; False if time ran out."""

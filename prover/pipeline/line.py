@@ -38,7 +38,9 @@ class Line:
     def __init__(self, board: Board, knobs: KnobSet, laggards: Callable[[str, KnobSet], tuple[str, ...]]) -> None:
         self.board = board
         self.scheduler = Scheduler()
-        self.channel: Channel[Slot] = Channel(board.lock, knobs.integer("synthesis_lookahead"), board.wait)
+        self.channel: Channel[Slot] = Channel(
+            board.lock, knobs.integer("synthesis_lookahead"), board.wait, board.condition
+        )
         self.book = KnobBook(
             knobs,
             laggards,

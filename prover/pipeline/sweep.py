@@ -95,7 +95,7 @@ class Sweep:
             if result is not None:
                 verified.append(result.verified)
 
-        feeder = Feeder(engine, self.inputs, self.partitions, clients, count, first, ended)
+        feeder = Feeder(engine, self.inputs, self.partitions, clients, count, first, ended, engine.clock)
         feeder.start()
         try:
             while not feeder.wait(_FOLD_S):

@@ -30,7 +30,7 @@ class WorkerPool:
 
     def __init__(self, name: str, prefix: str, stage: Stage, board: Board, device: int | None = None) -> None:
         self.name = name
-        self.bell = threading.Condition(board.lock)
+        self.bell = board.condition()
         """Rung when there may be work or a reason to leave."""
         self.target = 0
         self.ended: list[Worker] = []
@@ -68,7 +68,7 @@ class WorkerPool:
 
     def start(self, worker: Worker, on_end: Callable[[], None]) -> None:
         """Start a recruit's thread. Called without the lock."""
-        worker.thread = threading.Thread(target=self._main, args=(worker, on_end), name=worker.name, daemon=True)
+        worker.thread = self._board.clock.thread(self._main, worker.name, (worker, on_end))
         try:
             worker.thread.start()
         except RuntimeError as error:  # the system gives no more threads; the pool stays smaller until it is changed
@@ -113,14 +113,14 @@ class Steward:
     def __init__(self, pools: Sequence[WorkerPool], board: Board) -> None:
         self._pools = pools
         self._board = board
-        self._bell = threading.Condition(board.lock)
+        self._bell = board.condition()
         self._prodded = False
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to tend the pools."""
-        self._thread = threading.Thread(target=self._run, name="steward", daemon=True)
+        self._thread = self._board.clock.thread(self._run, "steward")
         self._thread.start()
 
     def prod(self) -> None:
@@ -136,7 +136,8 @@ class Steward:
     def join(self) -> None:
         """Wait until every thread is over."""
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            with self._board.clock.outside():
+                self._thread.join()
 
     def _run(self) -> None:
         running: dict[int, Worker] = {}  # a worker has left its pool before its thread is over

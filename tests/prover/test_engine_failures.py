@@ -257,8 +257,8 @@ def test_a_drain_of_a_paused_engine_lets_queued_slots_end() -> None:
         assert r.workload.calls["ntt"] == 0
         stopper = threading.Thread(target=r.engine.stop, args=(60.0,))
         stopper.start()
-        r.time.run(r.engine, r.futures[job].done)
-        r.time.stand_still(lambda: not stopper.is_alive())
+        r.time.run(r.futures[job].done)
+        r.time.join(stopper)
         r.check_delivered(job, 1, 2)
 
 

@@ -15,13 +15,13 @@ from prover.pipeline.interfaces import Change, JobResult
 
 def test_so_many_jobs_are_in_flight_and_each_is_followed_by_the_next() -> None:
     with rig() as r:
-        feeder = Feeder(r.engine, lambda n: n, 2, clients=3, total=8)
+        feeder = Feeder(r.engine, lambda n: n, 2, clients=3, total=8, clock=r.time)
         feeder.start()
         seen = set()
         while not feeder.wait(0):
-            r.time.run(r.engine, lambda: True, lambda: feeder)
+            r.time.settle()
             seen.add(len(r.engine.snapshot().jobs) - r.engine.snapshot().counters.jobs_done)
-            r.time._advance()
+            r.time.advance()
         assert max(seen) == 3
         assert (feeder.submitted, feeder.done, feeder.failed, feeder.trouble) == (8, 8, 0, None)
         feeder.stop()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import pytest
 from engine_rig import DURATIONS
 from fake_workload import FakeWorkload, fake_device
@@ -13,15 +10,12 @@ from virtual_time import VirtualTime
 from prover.cancel import Cancelled, CancelToken
 from prover.errors import AnswerIsNo
 from prover.model import Cause, KnobValue, Phase
-from prover.pipeline import sweep as sweep_module
 from prover.pipeline.engine import Engine
-from prover.pipeline.feeder import Feeder
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.sweep import Level, Sweep
 
 
 def measure(
-    monkeypatch: pytest.MonkeyPatch,
     clients: list[int],
     partitions: int = 1,
     knobs: dict[str, KnobValue] | None = None,
@@ -29,43 +23,19 @@ def measure(
     count: int = 5,
     warmup: int = 1,
 ) -> tuple[list[Level], FakeWorkload]:
-    feeders: list[Feeder] = []
-
-    class Watched(Feeder):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            feeders.append(self)
-
-    monkeypatch.setattr(sweep_module, "Feeder", Watched)
-    monkeypatch.setattr(sweep_module, "_FOLD_S", 0.001)
-    time = VirtualTime(durations or DURATIONS)
+    time = VirtualTime(durations or DURATIONS, autopilot=True)
     workload = FakeWorkload(step=time.step)
     engine = Engine(workload, [fake_device()], KnobSet({"slot_size": 0, **(knobs or {})}), clock=time, cores=2)
-    engine.start()
-    levels: list[Level] = []
-    failures: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            levels.extend(
-                Sweep(lambda n: n, partitions, count, clients, warmup).measure(engine, lambda *_: None, CancelToken())
-            )
-        except BaseException as error:  # noqa: BLE001 - raised again by the test's own thread
-            failures.append(error)
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    while not feeders and thread.is_alive():
-        thread.join(0.001)
-    time.run(engine, lambda: not thread.is_alive(), lambda: feeders[-1])
-    engine.stop()
-    if failures:
-        raise failures[0]
+    sweep = Sweep(lambda n: n, partitions, count, clients, warmup)
+    with time.attending():
+        engine.start()
+        levels = list(sweep.measure(engine, lambda *_: None, CancelToken()))
+        engine.stop()
     return levels, workload
 
 
-def test_two_clients_hide_the_synthesis_that_one_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    (one, two, three), workload = measure(monkeypatch, [1, 2, 3])
+def test_two_clients_hide_the_synthesis_that_one_waits_for() -> None:
+    (one, two, three), workload = measure([1, 2, 3])
     assert workload.calls["synthesize"] == 3 * (5 + 1)
     for level in (one, two, three):
         assert (level.run.proofs, level.verified, level.run.failed) == (5, 5, 0)
@@ -87,30 +57,30 @@ def test_two_clients_hide_the_synthesis_that_one_waits_for(monkeypatch: pytest.M
     assert one.run.steady_seconds_per_proof == pytest.approx(2.8)
 
 
-def test_partitions_flow_one_by_one_if_the_slot_size_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    (standard,), _ = measure(monkeypatch, [1], partitions=4)
-    (slotted,), _ = measure(monkeypatch, [1], partitions=4, knobs={"slot_size": 1})
+def test_partitions_flow_one_by_one_if_the_slot_size_says_so() -> None:
+    (standard,), _ = measure([1], partitions=4)
+    (slotted,), _ = measure([1], partitions=4, knobs={"slot_size": 1})
     assert standard.run.devices[0].idle_s_per_proof == pytest.approx(4 * 1.4)
     assert slotted.run.devices[0].idle_s_per_proof == pytest.approx(1.4)
     assert (standard.run.partitions, slotted.run.partitions) == (20, 20)
 
 
-def test_phases_are_those_of_the_measured_proofs_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    (level,), _ = measure(monkeypatch, [1], warmup=3)
+def test_phases_are_those_of_the_measured_proofs_only() -> None:
+    (level,), _ = measure([1], warmup=3)
     assert {statistics.count for statistics in level.phases.values()} == {5}
     assert level.phases[Phase.MSM].p95_s == pytest.approx(1.0)
     assert level.phases[Phase.MSM].stdev_s == pytest.approx(0.0, abs=1e-9)
 
 
-def test_one_proof_has_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
-    (level,), _ = measure(monkeypatch, [1], count=1, warmup=0)
+def test_one_proof_has_no_spread() -> None:
+    (level,), _ = measure([1], count=1, warmup=0)
     assert (level.run.stdev_s, level.run.ci95_s, level.run.steady_seconds_per_proof) == (None, None, None)
     assert level.run.devices[0].steady_utilisation is None
     assert level.run.seconds_per_proof == pytest.approx(2.8)
 
 
-def test_without_the_self_check_nothing_counts_as_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    (level,), _ = measure(monkeypatch, [1], knobs={"self_check": False}, count=2)
+def test_without_the_self_check_nothing_counts_as_verified() -> None:
+    (level,), _ = measure([1], knobs={"self_check": False}, count=2)
     assert (level.run.proofs, level.verified) == (2, 0)
 
 

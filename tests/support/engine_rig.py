@@ -72,7 +72,7 @@ class Rig:
 
     def run(self, until: Callable[[], bool] | None = None) -> None:
         """Let time pass, until all jobs have ended unless told otherwise."""
-        self.time.run(self.engine, until or (lambda: all(future.done() for future in self.futures.values())))
+        self.time.run(until or (lambda: all(future.done() for future in self.futures.values())))
 
     def run_for(self, seconds: float) -> None:
         """Let this much time pass, or all there is to do."""
@@ -164,8 +164,7 @@ def rig(
 
 
 def _stop(made: Rig) -> None:
-    """Stop while time stands still: sleepers are woken by their cancelled jobs."""
+    """Stop; finalizers that sleep end in their time."""
     stopper = threading.Thread(target=made.engine.stop)
     stopper.start()
-    made.time.stand_still(lambda: not stopper.is_alive())
-    stopper.join()
+    made.time.join(stopper)
