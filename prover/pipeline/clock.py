@@ -1,8 +1,8 @@
 """The engine's time: what the clock says, how threads wait, and which threads take part.
 
 The engine reads its clock, makes its conditions and its threads through one ``EngineClock``, so that the same engine
-runs in real time, faster (``ScaledClock``), or on a time that passes only when nothing else can happen
-(``VirtualClock``: hours in milliseconds, and exact).
+runs in real time, or on a time that passes only when nothing else can happen (``VirtualClock``: hours in milliseconds,
+and exact), at a given pace if somebody watches (``PacedClock``).
 """
 
 from __future__ import annotations
@@ -84,29 +84,6 @@ class _Condition(threading.Condition):
                 break
             self.wait(left)
         return result
-
-
-class ScaledClock(EngineClock):
-    """Real time, ``speed`` times as fast, from ``start`` on."""
-
-    def __init__(self, speed: float = 1.0, start: float = 0.0) -> None:
-        if not speed > 0:
-            raise ValueError("time passes forwards")
-        self.speed = speed
-        origin = time.monotonic()
-        super().__init__(lambda: start + (time.monotonic() - origin) * speed)
-
-    def condition(self, lock: threading.Lock) -> threading.Condition:
-        return _ScaledCondition(lock, self)
-
-
-class _ScaledCondition(_Condition):
-    def __init__(self, lock: threading.Lock, clock: ScaledClock) -> None:
-        super().__init__(lock, clock)
-        self._speed = clock.speed
-
-    def wait(self, timeout: float | None = None) -> bool:
-        return super().wait(None if timeout is None else timeout / self._speed)
 
 
 class _Waiter:
@@ -191,7 +168,7 @@ class VirtualClock(EngineClock):
         with self._lock:
             self._forget_woken()
             if until is not None and (not self._due or self._due[0][0] > until):
-                self._now = max(self._now, until)
+                self._set(max(self._now, until))
                 return True
             return self._advance()
 
@@ -200,6 +177,7 @@ class VirtualClock(EngineClock):
     def begin(self) -> None:
         """One more thread runs."""
         with self._lock:
+            self._moment()
             self._running += 1
 
     def end(self) -> None:
@@ -216,10 +194,11 @@ class VirtualClock(EngineClock):
         waiter = _Waiter(self.counts)
         with self._lock:
             if timeout is not None:
-                heappush(self._due, (self._now + timeout, next(self._numbers), waiter))
+                heappush(self._due, (self._moment() + timeout, next(self._numbers), waiter))
             if waiter.counts:
                 self._rest()
             else:
+                self._at_rest.notify_all()
                 self._drive()
         return waiter
 
@@ -232,6 +211,7 @@ class VirtualClock(EngineClock):
         if waiter.woken:
             return False
         waiter.woken = True
+        self._moment()
         self._running += waiter.counts
         waiter.gate.release()
         return True
@@ -242,6 +222,13 @@ class VirtualClock(EngineClock):
             self._at_rest.notify_all()
         self._drive()
 
+    def _moment(self) -> float:
+        """The present; a thread that begins to run begins in it."""
+        return self._now
+
+    def _set(self, now: float) -> None:
+        self._now = now
+
     def _drive(self) -> None:
         while self._autopilot and not self._running and self._advance():
             pass
@@ -250,7 +237,7 @@ class VirtualClock(EngineClock):
         self._forget_woken()
         if not self._due:
             return False
-        self._now = max(self._now, self._due[0][0])
+        self._set(max(self._now, self._due[0][0]))
         while self._due and self._due[0][0] <= self._now:
             self._wake(heappop(self._due)[2])
         return True
@@ -258,6 +245,67 @@ class VirtualClock(EngineClock):
     def _forget_woken(self) -> None:
         while self._due and self._due[0][2].woken:
             heappop(self._due)
+
+
+class PacedClock(VirtualClock):
+    """Virtual time whose waits take real time, ``speed`` times as fast: exact for the engine, smooth for who watches.
+
+    Threads that take part read the moment at which they were woken; others read a time that flows up to the next end
+    of a wait. What threads do between their waits takes none of this time, however long it really takes.
+    """
+
+    def __init__(self, speed: float = 1.0, start: float = 0.0) -> None:
+        if not speed > 0:
+            raise ValueError("time passes forwards")
+        super().__init__(start, autopilot=False)
+        self.speed = speed
+        self._anchor = time.monotonic()
+        self._open = True
+        self._pacer = threading.Thread(target=self._pace, name="pacer", daemon=True)
+        self._pacer.start()
+
+    def __call__(self) -> float:
+        if self.counts:
+            return self._now
+        with self._lock:
+            return self._reading()
+
+    def close(self) -> None:
+        """Let time stand still from now on."""
+        with self._lock:
+            self._open = False
+            self._at_rest.notify_all()
+        self._pacer.join()
+
+    def _reading(self) -> float:
+        if self._running or not self._open:
+            return self._now
+        flowing = self._now + (time.monotonic() - self._anchor) * self.speed
+        self._forget_woken()
+        return min(flowing, max(self._due[0][0], self._now)) if self._due else flowing
+
+    def _moment(self) -> float:
+        self._set(self._reading())
+        return self._now
+
+    def _set(self, now: float) -> None:
+        self._now, self._anchor = now, time.monotonic()
+
+    def _rest(self) -> None:
+        self._anchor = time.monotonic()
+        super()._rest()
+
+    def _pace(self) -> None:
+        with self._lock:
+            while self._open:
+                self._forget_woken()
+                left = self._due[0][0] - self._reading() if self._due else 0.0
+                if self._running or not self._due:
+                    self._at_rest.wait()
+                elif left > 0:
+                    self._at_rest.wait(left / self.speed)
+                else:
+                    self._advance()
 
 
 class _VirtualCondition(_Condition):

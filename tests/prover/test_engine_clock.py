@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prover.cancel import Cancelled, CancelToken
-from prover.pipeline.clock import EngineClock, ScaledClock, VirtualClock, engine_clock
+from prover.pipeline.clock import EngineClock, PacedClock, VirtualClock, engine_clock
 
 SECONDS = st.integers(0, 1000).map(lambda quarters: quarters / 4)
 
@@ -223,23 +224,87 @@ def test_who_never_rests_is_told() -> None:
     clock.settle()
 
 
-def test_a_scaled_clock_waits_its_own_seconds() -> None:
-    clock = ScaledClock(speed=1000.0, start=50.0)
-    began = clock()
-    assert began >= 50.0
-    clock.sleep(20.0)
-    assert clock() - began >= 20.0
-    lock = threading.Lock()
-    changed = clock.condition(lock)
-    with lock:
-        began = clock()
-        assert not changed.wait_for(lambda: False, 20.0)
-        assert clock() - began >= 20.0
-        began = clock()
-        assert not changed.wait(20.0)
-        assert clock() - began >= 20.0
+@contextmanager
+def paced(speed: float, start: float = 0.0) -> Iterator[PacedClock]:
+    clock = PacedClock(speed, start)
+    try:
+        yield clock
+    finally:
+        clock.close()
+
+
+def test_a_paced_clock_is_exact_for_who_takes_part_and_takes_its_time() -> None:
+    with paced(1000.0, start=50.0) as clock:
+        seen: list[float] = []
+
+        def body() -> None:
+            for _ in range(3):
+                clock.sleep(5.0)
+                time.sleep(0.01)  # takes none of the clock's time
+                seen.append(clock())
+
+        began = time.monotonic()
+        thread = clock.thread(body, "body")
+        thread.start()
+        thread.join(30)
+        assert time.monotonic() - began >= 3 * 0.005
+        assert [round(later - earlier, 9) for earlier, later in pairwise(seen)] == [5.0, 5.0]
+
+
+def test_who_watches_a_paced_clock_sees_time_flow_forwards_and_never_past_what_is_to_come() -> None:
+    with paced(200.0) as clock:
+        ends: list[float] = []
+
+        def body() -> None:
+            for seconds in (3.0, 0.5, 4.0):
+                clock.sleep(seconds)
+                ends.append(clock())
+
+        thread = clock.thread(body, "body")
+        thread.start()
+        readings = []
+        while thread.is_alive():
+            known = len(ends)
+            readings.append((known, clock(), len(ends)))
+        assert all(a[1] <= b[1] for a, b in pairwise(readings))
+        assert len({reading for _, reading, _ in readings}) > 20
+        for before, reading, after in readings:
+            if before == after:  # between two wakings
+                assert before == 0 or reading >= ends[before - 1]
+                assert after == len(ends) or reading <= ends[after]
+
+
+def test_what_an_outsider_wakes_on_a_paced_clock_runs_no_earlier_than_what_was_read() -> None:
+    with paced(500.0) as clock:
+        lock = threading.Lock()
+        changed = clock.condition(lock)
+        woken: list[float] = []
+        ready = threading.Event()
+
+        def body() -> None:
+            with lock:
+                ready.set()
+                changed.wait(10_000.0)
+                woken.append(clock())
+
+        thread = clock.thread(body, "body")
+        thread.start()
+        ready.wait(30)
+        time.sleep(0.01)
+        with lock:
+            read = clock()
+            changed.notify()
+        thread.join(30)
+        assert 0 < read <= woken[0] < 10_000.0
+        read = clock()
+        time.sleep(0.002)
+        assert clock() > read  # nothing is to come: time flows on
+        outside = clock()
+        clock.sleep(2.0)
+        assert clock() >= outside + 2.0
+    assert clock() == clock()
     with pytest.raises(ValueError, match="forwards"):
-        ScaledClock(speed=0.0)
+        PacedClock(0.0)
 
 
 def test_a_bare_reading_becomes_a_clock_and_a_clock_stays_what_it_is() -> None:
