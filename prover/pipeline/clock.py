@@ -205,13 +205,13 @@ class VirtualClock(EngineClock):
     def wake(self, waiter: _Waiter) -> bool:
         """Let a thread run again; False if it was let before."""
         with self._lock:
+            self._moment()
             return self._wake(waiter)
 
     def _wake(self, waiter: _Waiter) -> bool:
         if waiter.woken:
             return False
         waiter.woken = True
-        self._moment()
         self._running += waiter.counts
         waiter.gate.release()
         return True
