@@ -243,7 +243,9 @@ class Timeline:
 
     def _fold(self, event: Event) -> None:
         kind = event.kind
-        if kind is EventKind.SPAN:
+        if "shared_with" in event.fields:
+            self._fold_shared(event)
+        elif kind is EventKind.SPAN:
             self._fold_span(event)
         elif kind is EventKind.PHASE_BEGAN:
             self._fold_began(event)
@@ -265,10 +267,21 @@ class Timeline:
             self._lanes.setdefault(event.device, _Lane()).lost_since = event.at
         elif kind is EventKind.PARTITION_FAILED:
             self._reach(event, event.at)
+        elif kind is EventKind.PARTITION_CANCELLED:
+            self._synthesised(event, -len(event.partitions))
         elif kind is EventKind.KNOB_PROPOSED and event.fields.get("name") == "paused":
             self._set_paused(bool(event.fields.get("new")), event.at)
         elif kind is EventKind.ENGINE_STARTED:
             self._set_paused(bool(event.fields.get("paused")), event.at)
+
+    def _fold_shared(self, event: Event) -> None:
+        """A slot that was told already, by the first of the jobs that share it."""
+        if event.kind is not EventKind.SPAN:
+            return
+        if event.phase is Phase.SYNTHESIS:
+            self._synthesised(event, -len(event.partitions))
+        elif event.phase is Phase.QUEUED and event.fields.get("ok") is not False:
+            self._reach(event, event.at)
 
     def _fold_began(self, event: Event) -> None:
         slot = (event.job, event.partitions)

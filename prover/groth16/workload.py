@@ -43,6 +43,10 @@ class _KeyedWorkload:
         self.key = key
         self._verifier = Verifier(key.verifying, key.where)
 
+    def joined(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> list[Any]:
+        """The inputs of partitions of several jobs, in a row."""
+        return [inputs[partition] for inputs, partitions in parts for partition in partitions]
+
     def prover(self, synthesis: Sequence[Assignment], device: Any, threads: int, cancel: CancelToken) -> SlotProof:
         """A prover for one synthesised slot.
 

@@ -27,7 +27,7 @@ from prover.model import (
 from prover.pipeline.clock import engine_clock
 from prover.pipeline.device_lock import DeviceLock
 from prover.pipeline.events import EventLog, Ring
-from prover.pipeline.records import Job, Slot, Worker
+from prover.pipeline.records import Job, Slot, SlotPart, Worker
 from prover.timeline import Occupancy, device_state
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 _DEVICE_PHASES = frozenset(DEVICE_PHASES)
+_ALONE: Mapping[str, FieldValue] = {}
 
 
 class DeviceRecord:
@@ -47,6 +48,8 @@ class DeviceRecord:
         self.phases: dict[Slot, Phase] = {}
         self.lost: str | None = None
         """Why it can be used no more, in one line. (The error itself would hold what its frames held.)"""
+        self.paused = False
+        """Whether the knob ``gpu_devices`` leaves it out."""
         self.count_workers: Callable[[], int] = lambda: 0
         self.view = DeviceView(
             device.ordinal,
@@ -63,6 +66,7 @@ class DeviceRecord:
     def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:
         """Replace the view if it is no longer true."""
         lost = self.lost is not None
+        paused = paused or self.paused
         occupancy = Occupancy.of(self.phases.values(), lost=lost, queued=queued, asked=asked, paused=paused)
         state, cause = device_state(occupancy)
         view, busy, holder = self.view, len(self.phases), self.lock.holder
@@ -122,14 +126,20 @@ class Board:
         """Partitions of living jobs that are not synthesised yet."""
 
     @property
+    def proving(self) -> int:
+        """Devices with workers."""
+        return sum(record.view.workers > 0 for record in self.devices.values())
+
+    @property
     def host_proves(self) -> bool:
         """Whether a device proves on the machine's own cores."""
         return any(record.view.kind == "host" for record in self.devices.values())
 
     def settle(self) -> None:
-        """Bring the pictures of the devices and the knobs up to date."""
+        """Bring the pictures of the devices and the knobs up to date; locks that were kept free pass on."""
         now = self.clock()
         for record in self.devices.values():
+            record.lock.pass_on()
             record.refresh(self.queued > 0, self.asked > 0, self.paused, now)
         self.on_settle()
 
@@ -210,16 +220,19 @@ class Board:
             if phase is Phase.QUEUED:
                 self.queued += 1
             device = slot.device if phase in _DEVICE_PHASES else None
-            self.announce(
-                EventKind.PHASE_BEGAN,
-                now,
-                worker,
-                job=slot.job,
-                partitions=slot.partitions,
-                phase=phase,
-                device=device,
-            )
-        self._show(slot, span, phase, now)
+            for part in slot.parts:
+                self.announce(
+                    EventKind.PHASE_BEGAN,
+                    now,
+                    worker,
+                    job=part.job,
+                    partitions=part.partitions,
+                    phase=phase,
+                    device=device,
+                    fields=_sharing(slot, part),
+                )
+        for part in slot.parts:
+            self._show(slot, part, span, phase, now)
 
     def _end_phase(
         self, slot: Slot, now: float, worker: Worker | None, ok: bool, fields: Mapping[str, FieldValue]
@@ -240,30 +253,36 @@ class Board:
         device = slot.device if on_device else None
         who = worker.name if worker is not None else slot.worker
         span = Span(phase, slot.began, now, slot.job.id, slot.partitions, device, who)
-        self.events.emit(
-            self.ring if worker is None else worker.ring,
-            EventKind.SPAN,
-            now,
-            job=slot.job.id,
-            partitions=slot.partitions,
-            phase=phase,
-            start=slot.began,
-            device=device,
-            worker=who,
-            fields=extra,
-        )
+        for part in slot.parts:
+            self.events.emit(
+                self.ring if worker is None else worker.ring,
+                EventKind.SPAN,
+                now,
+                job=part.job.id,
+                partitions=part.partitions,
+                phase=phase,
+                start=slot.began,
+                device=device,
+                worker=who,
+                fields=extra if len(slot.parts) == 1 else {**extra, **_sharing(slot, part)},
+            )
         return span
 
-    def _show(self, slot: Slot, span: Span | None, phase: Phase | None, now: float) -> None:
-        """Bring the slot's partitions up to date, unless their job has ended: then its picture stands."""
-        if slot.job.over:
+    def _show(self, slot: Slot, part: SlotPart, span: Span | None, phase: Phase | None, now: float) -> None:
+        """Bring a part's partitions up to date, unless their job has ended: then its picture stands."""
+        if part.job.over:
             return
-        for index in slot.partitions:
-            view = slot.job.views[index]
-            slot.job.views[index] = replace(
+        own = (
+            span
+            if span is None or part is slot.parts[0]
+            else replace(span, job=part.job.id, partitions=part.partitions)
+        )
+        for index in part.partitions:
+            view = part.job.views[index]
+            part.job.views[index] = replace(
                 view,
                 state=view.state if phase is None else PartitionState(phase.value),
-                spans=view.spans if span is None else (*view.spans, span),
+                spans=view.spans if own is None else (*view.spans, own),
                 phase_began=None if phase is None else now,
                 device=view.device if slot.device is None else slot.device,
             )
@@ -295,3 +314,10 @@ class Board:
         if not job.over:
             job.unsynthesised -= partitions
             self.asked -= partitions
+
+
+def _sharing(slot: Slot, part: SlotPart) -> Mapping[str, FieldValue]:
+    """What tells the events of a slot of several jobs apart: the slot is told once by the first, again by the rest."""
+    if len(slot.parts) == 1:
+        return _ALONE
+    return {"shared_with": slot.job.id} if part is not slot.parts[0] else {"shared_by": len(slot.parts)}

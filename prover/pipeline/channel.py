@@ -1,9 +1,9 @@
 """The bounded channel between synthesis and the GPU workers.
 
 It holds ``capacity`` finished slots. A synthesiser that finishes when it is full keeps its slot in hand (not counted as
-queued) and stays in ``put``; with capacity 0 a slot only ever passes from hand to hand. Whoever takes gets the oldest
-slot of all, queued or in hand. The capacity changes at any time: growing takes slots in at once, shrinking waits for
-the queue to drain.
+queued) and stays in ``put``; with capacity 0 a slot only ever passes from hand to hand. Whoever takes gets the foremost
+slot of all, queued or in hand. Keys are asked for at each choice, since a slot's class may change while it waits. The
+capacity changes at any time: growing takes slots in at once, shrinking waits for the queue to drain.
 
 Every method is called with the engine's lock held; waiting lets go of it.
 """
@@ -13,28 +13,29 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-Key = tuple[int, int]
+Key = tuple[float, ...]
+"""Lower goes first."""
+Keyed = Callable[[], Key]
 Wait = Callable[[threading.Condition], object]
 Make = Callable[[], threading.Condition]
 
 
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Queued(Generic[T]):
-    key: Key
-    item: T = field(compare=False)
+    key: Keyed
+    item: T
 
 
 @dataclass(eq=False, slots=True)
 class _Offer(Generic[T]):
     """A finished slot in the hand of its synthesiser."""
 
-    key: Key
+    key: Keyed
     item: T
     condition: threading.Condition
     accepted: bool | None = None
@@ -49,7 +50,7 @@ class _Claim(Generic[T]):
 
 
 class Channel(Generic[T]):
-    """Slots on their way to the workers. Keys order them: lower is older."""
+    """Slots on their way to the workers. Keys order them."""
 
     def __init__(self, lock: threading.Lock, capacity: int, wait: Wait, make: Make | None = None) -> None:
         """``make`` makes conditions of the lock, ``wait`` waits for one."""
@@ -81,17 +82,21 @@ class Channel(Generic[T]):
         """Workers that wait for a slot."""
         return len(self._claims)
 
-    def put(self, item: T, key: Key) -> bool:
-        """Hand a finished slot over; waits while the channel is full. False if it was withdrawn meanwhile."""
+    def put(self, item: T, key: Keyed, *, beyond: bool = False) -> bool:
+        """Hand a finished slot over; waits while the channel is full, unless it may go ``beyond`` its capacity. False
+        if it was withdrawn meanwhile.
+        """
         offer = _Offer(key, item, self._condition())
         self._offers.append(offer)
         self._match()
+        if beyond and offer.accepted is None:
+            self._take_in(offer)
         while offer.accepted is None:
             self._wait(offer.condition)
         return offer.accepted
 
     def take(self, leave: Callable[[], bool]) -> T | None:
-        """The oldest slot, waiting for one; None as soon as ``leave()`` says so (asked before each wait)."""
+        """The foremost slot, waiting for one; None as soon as ``leave()`` says so (asked before each wait)."""
         while not leave():
             claim: _Claim[T] = _Claim(self._condition())
             self._claims.append(claim)
@@ -102,6 +107,17 @@ class Channel(Generic[T]):
                 return claim.item
             self._claims.remove(claim)
         return None
+
+    def overflow(self) -> None:
+        """Take the hindmost slot in hand in beyond the capacity: its synthesiser is free for something more urgent."""
+        if self._offers:
+            self._take_in(max(self._offers, key=_key))
+
+    def holds(self, such: Callable[[T], bool]) -> bool:
+        """Whether a slot like this waits, queued or in hand, and may be taken."""
+        return self._open and (
+            any(such(entry.item) for entry in self._queue) or any(such(offer.item) for offer in self._offers)
+        )
 
     def resize(self, capacity: int) -> None:
         """Hold this many from now on."""
@@ -122,27 +138,31 @@ class Channel(Generic[T]):
         """Take slots out for good. Returns the queued ones; ``put`` of those in hand returns False."""
         gone = [entry.item for entry in self._queue if doomed(entry.item)]
         self._queue = [entry for entry in self._queue if not doomed(entry.item)]
-        heapify(self._queue)
         for offer in [offer for offer in self._offers if doomed(offer.item)]:
             self._settle(offer, False)
         self._match()
         return gone
 
     def _match(self) -> None:
-        """Bring slots and workers together, then fill the queue from the hands, oldest first."""
+        """Bring slots and workers together, then fill the queue from the hands, foremost first."""
         while self._open and self._claims and (self._queue or self._offers):
             claim = self._claims.popleft()
-            claim.item = self._pop_oldest()
+            claim.item = self._pop_foremost()
             claim.condition.notify()
         while self._offers and len(self._queue) < self._capacity:
-            offer = min(self._offers, key=lambda offer: offer.key)
-            heappush(self._queue, _Queued(offer.key, offer.item))
-            self._settle(offer, True)
+            self._take_in(min(self._offers, key=_key))
 
-    def _pop_oldest(self) -> T:
-        offer = min(self._offers, key=lambda offer: offer.key, default=None)
-        if offer is None or (self._queue and self._queue[0].key < offer.key):
-            return heappop(self._queue).item
+    def _take_in(self, offer: _Offer[T]) -> None:
+        self._queue.append(_Queued(offer.key, offer.item))
+        self._settle(offer, True)
+
+    def _pop_foremost(self) -> T:
+        offer = min(self._offers, key=_key, default=None)
+        queued = min(self._queue, key=_key, default=None)
+        if offer is None or (queued is not None and queued.key() < offer.key()):
+            assert queued is not None
+            self._queue.remove(queued)
+            return queued.item
         self._settle(offer, True)
         return offer.item
 
@@ -150,3 +170,7 @@ class Channel(Generic[T]):
         self._offers.remove(offer)
         offer.accepted = accepted
         offer.condition.notify()
+
+
+def _key(entry: _Queued[T] | _Offer[T]) -> Key:
+    return entry.key()

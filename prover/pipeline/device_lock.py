@@ -1,4 +1,6 @@
-"""The lock of a device: one worker at a time computes on it, the oldest waiting slot next.
+"""The lock of a device: one worker at a time computes on it, the foremost waiting slot next.
+
+It may be kept free for a critical slot that is on its way (``reserved``): others then wait although nobody has it.
 
 Every method is called with the engine's lock held; waiting lets go of it.
 """
@@ -10,14 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from prover.pipeline.channel import Key, Make, Wait
+from prover.pipeline.channel import Keyed, Make, Wait
 
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    key: Key
+    key: Keyed
     who: str
     condition: threading.Condition
+    urgent: bool = False
     granted: bool = False
 
 
@@ -30,21 +33,23 @@ class DeviceLock:
         self._wait = wait
         self._waiters: list[_Waiter] = []
         self.holder: str | None = None
+        self.reserved: Callable[[], bool] = lambda: False
+        """Whether an urgent slot is about to ask for it."""
 
     @property
     def waiting(self) -> int:
         """Workers that wait for it."""
         return len(self._waiters)
 
-    def acquire(self, who: str, key: Key, abandoned: Callable[[], bool]) -> bool:
-        """Wait for the lock; False, without it, as soon as ``abandoned()`` says so."""
+    def acquire(self, who: str, key: Keyed, abandoned: Callable[[], bool], urgent: bool = False) -> bool:
+        """Wait for the lock; False, without it, as soon as ``abandoned()`` says so. For an urgent slot it is not kept
+        free: it is that slot.
+        """
         if abandoned():
             return False
-        if self.holder is None:
-            self.holder = who
-            return True
-        waiter = _Waiter(key, who, self._condition())
+        waiter = _Waiter(key, who, self._condition(), urgent)
         self._waiters.append(waiter)
+        self.pass_on()
         while not waiter.granted:
             self._wait(waiter.condition)
             if not waiter.granted and abandoned():
@@ -53,16 +58,23 @@ class DeviceLock:
         return True
 
     def release(self, who: str) -> None:
-        """Give the lock to the oldest waiting slot. Only its holder may."""
+        """Give the lock to the foremost waiting slot. Only its holder may."""
         if self.holder != who:
             raise RuntimeError(f"{who} releases a lock that {self.holder} holds")
         self.holder = None
-        if self._waiters:
-            waiter = min(self._waiters, key=lambda waiter: waiter.key)
-            self._waiters.remove(waiter)
-            self.holder = waiter.who
-            waiter.granted = True
-            waiter.condition.notify()
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Give a free lock to whom it is due. To be called when ``reserved`` may have changed."""
+        if self.holder is not None or not self._waiters:
+            return
+        waiter = min(self._waiters, key=lambda waiter: waiter.key())
+        if not waiter.urgent and self.reserved():
+            return
+        self._waiters.remove(waiter)
+        self.holder = waiter.who
+        waiter.granted = True
+        waiter.condition.notify()
 
     def wake(self) -> None:
         """Let every waiter ask ``abandoned()`` again."""

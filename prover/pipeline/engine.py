@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from prover.errors import InputError
-from prover.model import DeviceView, Event, EventKind, Snapshot, StageView
+from prover.model import DeviceView, Event, EventKind, KnobValue, Priority, Snapshot, StageView
 from prover.pipeline.board import Board, Clock, DeviceRecord
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.events import EventLog
@@ -30,7 +30,7 @@ from prover.pipeline.interfaces import (
     Workload,
 )
 from prover.pipeline.knobs import KnobSet, available_cores
-from prover.pipeline.line import Line
+from prover.pipeline.line import DRAINS, Line
 from prover.pipeline.records import EngineStopped, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward, WorkerPool
@@ -55,7 +55,7 @@ class Engine:
 
     def __init__(
         self,
-        workload: Workload | Loader,
+        workload: Workload | Mapping[str, Workload] | Loader,
         devices: Sequence[Device],
         knobs: KnobSet | None = None,
         *,
@@ -65,7 +65,9 @@ class Engine:
         spare: Spare | None = None,
         note: str | None = None,
     ) -> None:
-        """``spare`` makes what takes over when every device is lost; ``note``: what is to be said of the devices."""
+        """``workload``: of one circuit, of several by circuit, or what loads one. ``spare`` makes what takes over when
+        every device is lost; ``note``: what is to be said of the devices.
+        """
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
         self._line = Line(self._board, start, self._laggards)
@@ -79,6 +81,10 @@ class Engine:
         self._pools = [self._synthesis.pool, self._finalizer.pool]
         for device in devices:
             self._add_device(device)
+        unknown = self._refuse_devices(start["gpu_devices"])
+        if unknown is not None:
+            raise InputError(*unknown.split(": ", 2))
+        self._line.book.refusals["gpu_devices"] = self._refuse_devices
         self._steward = Steward(self._pools, self._board)
         self._line.wake_synthesis = self._synthesis.pool.bell.notify_all
         self._line.wake_finalizers = self._finalizer.pool.bell.notify
@@ -88,14 +94,19 @@ class Engine:
         self._loading: threading.Thread | None = None
         self._load_token = CancelToken()
         self._activity: str | None = None
-        if callable(workload):
+        if isinstance(workload, Mapping):
+            self._line.workloads = dict(workload)
+        elif callable(workload):
             self._loader = workload
             self._activity = "loading"
         else:
-            self._line.workload = workload
+            self._line.workloads = {workload.circuit: workload}
         self._started: float = clock()
         self._state = "new"
         self._stopped = threading.Event()
+        self.accepting = threading.Event()
+        """Set but while the engine drains."""
+        self.accepting.set()
 
     # -- control ------------------------------------------------------------------------------------------------------
 
@@ -136,14 +147,51 @@ class Engine:
             return self._line.submit(request)
 
     def cancel(self, job: str) -> bool:
-        """Cancel a job or what is left of it; False if it is unknown or ended."""
+        """Cancel a job; False if it is unknown or ended."""
         with self._board.transaction:
             return self._line.cancel(job)
+
+    def cancel_remaining(self, job: str) -> int:
+        """Cancel the partitions of a job that were not begun; how many. What was begun ends, then the job does."""
+        with self._board.transaction:
+            return self._line.cancel_remaining(job)
+
+    def reprioritise(self, job: str, priority: Priority) -> bool:
+        """Give a job another priority; False if it is unknown or ended."""
+        with self._board.transaction:
+            return self._line.reprioritise(job, priority)
+
+    def drain(self) -> None:
+        """Take no more jobs (``Draining``); those that are here go on to their end. ``resume`` takes jobs again."""
+        with self._board.transaction:
+            if self._line.closed is None:
+                self._line.closed = DRAINS
+                self.accepting.clear()
+                self._board.announce(EventKind.ENGINE_DRAINING, self._board.clock())
+
+    def resume(self) -> None:
+        """Take jobs again after ``drain``."""
+        with self._board.transaction:
+            if self._line.closed == DRAINS:
+                self._line.closed = None
+                self.accepting.set()
+                self._board.announce(EventKind.ENGINE_RESUMED, self._board.clock())
 
     def propose(self, change: Change) -> Receipt:
         """Change a knob, or say in one line why not. Never waits for a worker."""
         with self._board.transaction:
             receipt = self._line.book.propose(change)
+            self._accept(receipt)
+            return receipt
+
+    def use_device(self, ordinal: int, use: bool, who: str = "operator") -> Receipt:
+        """Let a device prove, or let it end what it has and rest: a proposal for ``gpu_devices``."""
+        with self._board.transaction:
+            named = self._line.book.current.text("gpu_devices")
+            wanted = {each for each in self._board.devices if (use if each == ordinal else _names(named, each))}
+            every = wanted == set(self._board.devices)
+            text = "all" if every else ",".join(map(str, sorted(wanted)))
+            receipt = self._line.book.propose(Change("gpu_devices", text or "none", who=who))
             self._accept(receipt)
             return receipt
 
@@ -174,6 +222,7 @@ class Engine:
                 if drain_timeout_s is None:
                     drain_timeout_s = self._line.book.current.integer("drain_timeout_s")
                 self._drain(drain_timeout_s)
+        self.accepting.set()  # who waits to submit finds out
         if not first:
             with self._board.clock.outside():
                 self._stopped.wait()
@@ -280,6 +329,8 @@ class Engine:
             return
         self._synthesis.pool.target = knobs.synthesisers
         for stage in self._gpu:
+            stage.selected = _names(knobs.text("gpu_devices"), stage.record.ordinal)
+            stage.record.paused = not stage.selected
             stage.follow(knobs.integer("gpu_workers_per_device"))
         self._wake()
 
@@ -298,6 +349,12 @@ class Engine:
             return (f"queue {queued}",) if queued > self._line.channel.capacity else ()
         if name in ("synthesis_concurrency", "max_parallel_synthesis"):
             return _sizes([self._synthesis.pool])
+        if name == "gpu_devices":
+            return tuple(
+                f"{stage.pool.name} {len(stage.pool.members)} of {stage.pool.target}"
+                for stage in self._gpu
+                if (len(stage.pool.members) > 0) != (stage.pool.target > 0)
+            )
         if name == "gpu_workers_per_device":
             limited = [stage for stage in self._gpu if stage.limit is not None and stage.limit < knobs.integer(name)]
             short = tuple(f"gpu{stage.record.ordinal} {stage.limit} of {knobs[name]}: memory" for stage in limited)
@@ -321,11 +378,21 @@ class Engine:
         gpu = [stage.pool for stage in self._gpu]
         return {
             "gpu_lock": gpu,
+            "split_prove": gpu,
             "gpu_threads": gpu,
             "threads": [self._synthesis.pool],
             "self_check": [self._finalizer.pool],
             "paused": [self._synthesis.pool, *gpu],
         }.get(name, [])
+
+    def _refuse_devices(self, value: KnobValue) -> str | None:
+        """Why these devices cannot be had."""
+        known = {str(ordinal) for ordinal in self._board.devices}
+        unknown = [] if value in ("all", "none") else [each for each in str(value).split(",") if each not in known]
+        if not unknown:
+            return None
+        here = ", ".join(sorted(known)) or "no device"
+        return f"no device of that number: gpu_devices={value}: this engine has {here}"
 
     # -- devices ------------------------------------------------------------------------------------------------------
 
@@ -333,7 +400,7 @@ class Engine:
         record = DeviceRecord(device, self._board)
         if record.ordinal in self._board.devices:
             raise ValueError(f"two devices of ordinal {record.ordinal}")
-        stage = GpuStage(self._line, record, self._cores, self._device_lost)
+        stage = GpuStage(self._line, record, self._cores, self._device_lost, self._finalizer.finish)
         self._board.devices = {**self._board.devices, record.ordinal: record}  # replaced whole: pictures read it
         self._gpu.append(stage)
         self._pools.insert(-1, stage.pool)
@@ -386,7 +453,7 @@ class Engine:
         self._activity = None
         now = self._board.clock()
         with self._board.transaction:
-            self._line.workload = workload
+            self._line.workloads = {workload.circuit: workload}
             self._board.first_run("load", began, now)
             self._line.wake_synthesis()
 
@@ -423,3 +490,8 @@ def _sizes(pools: list[WorkerPool]) -> tuple[str, ...]:
     return tuple(
         f"{pool.name} {len(pool.members)} of {pool.target}" for pool in pools if len(pool.members) != pool.target
     )
+
+
+def _names(devices: str, ordinal: int) -> bool:
+    """Whether the knob ``gpu_devices`` names a device."""
+    return devices == "all" or str(ordinal) in devices.split(",")

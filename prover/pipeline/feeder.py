@@ -10,7 +10,7 @@ from typing import Any
 
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.interfaces import EngineControl, JobRequest, JobResult
-from prover.pipeline.records import EngineStopped, JobCancelled, one_line
+from prover.pipeline.records import Draining, EngineStopped, JobCancelled, one_line
 
 Inputs = Callable[[int], Any]
 """The inputs of the n-th job: a pure function, so that a workload can be repeated."""
@@ -110,7 +110,7 @@ class Feeder:
                 self.submitted += 1
                 last = self.submitted == self._total
             try:
-                future = self._engine.submit(JobRequest(inputs, self._partitions))
+                future = self._submit(inputs)
             except EngineStopped as error:
                 self._give_up(str(error), unsubmitted=1)
                 return
@@ -118,6 +118,15 @@ class Feeder:
             number += 1
             if last:
                 return
+
+    def _submit(self, inputs: Any) -> Future[JobResult]:
+        """Submit a job, waiting while the engine drains."""
+        while True:
+            try:
+                return self._engine.submit(JobRequest(inputs, self._partitions))
+            except Draining:
+                with self._clock.outside():
+                    self._engine.accepting.wait()
 
     def _ended(self, number: int, future: Future[JobResult]) -> None:
         error = future.exception()

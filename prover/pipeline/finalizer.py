@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from prover.pipeline.interfaces import Workload
 from prover.pipeline.line import Line
 from prover.pipeline.records import Slot, Worker
 from prover.pipeline.workers import WorkerPool
@@ -25,7 +24,7 @@ class FinalizerStage:
         """Until the pool lets the worker go."""
         while (item := self._next(worker)) is not None:
             slot, pending = item
-            self._finish(worker, slot, pending)
+            self.finish(worker, slot, pending)
             del slot, pending, item  # hold no proof's memory while waiting for the next
 
     def abandon(self, worker: Worker, cause: str) -> None:
@@ -44,14 +43,15 @@ class FinalizerStage:
                 board.wait(self.pool.bell)
         return None
 
-    def _finish(self, worker: Worker, slot: Slot, pending: Any) -> None:
+    def finish(self, worker: Worker, slot: Slot, pending: Any) -> None:
+        """Assemble, verify, deliver a slot that the worker has taken over."""
         line, clock = self._line, self._line.board.clock
-        workload, knobs = line.workload, worker.knobs
-        assert workload is not None and knobs is not None
+        knobs = worker.knobs
+        assert knobs is not None
         check = knobs.flag("self_check")
         try:
-            proofs = _assemble(workload, slot, pending)
-            good = not check or workload.verify(slot.job.request.inputs, slot.partitions, proofs)
+            proofs = _assemble(slot, pending)
+            good = _check(slot, proofs) if check else [True] * len(proofs)
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its job's failure, not the engine's
             now = clock()
             with line.board.transaction:
@@ -60,15 +60,22 @@ class FinalizerStage:
             return
         now = clock()
         with line.board.transaction:
-            if good:
-                line.deliver(slot, proofs, check, now, worker)
-            else:
-                line.withhold(slot, now, worker)
+            line.deliver(slot, proofs, good, check, now, worker)
             line.rest(worker)
 
 
-def _assemble(workload: Workload, slot: Slot, pending: Any) -> list[bytes]:
-    proofs = workload.finish(pending)
-    if len(proofs) != len(slot.partitions):
-        raise RuntimeError(f"{len(proofs)} proofs for {len(slot.partitions)} partitions")
+def _assemble(slot: Slot, pending: Any) -> list[bytes]:
+    proofs = slot.workload.finish(pending)
+    if len(proofs) != slot.size:
+        raise RuntimeError(f"{len(proofs)} proofs for {slot.size} partitions")
     return proofs
+
+
+def _check(slot: Slot, proofs: list[bytes]) -> list[bool]:
+    """Which of a slot's proofs verify: all at once, and one by one only if that fails."""
+    inputs, partitions = slot.given()
+    if slot.workload.verify(inputs, partitions, proofs):
+        return [True] * len(proofs)
+    if len(proofs) == 1:
+        return [False]
+    return [slot.workload.verify(inputs, [index], [proof]) for index, proof in zip(partitions, proofs, strict=True)]

@@ -16,40 +16,53 @@ from prover.device.errors import DeviceLost, OutOfMemory
 from prover.errors import ProverError
 from prover.model import Phase
 from prover.pipeline.board import DeviceRecord
-from prover.pipeline.interfaces import Cancelled, SlotProver, Workload
+from prover.pipeline.interfaces import Cancelled, SlotProver
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.line import Line
 from prover.pipeline.records import Slot, Worker, one_line
 from prover.pipeline.workers import WorkerPool
 
+_BEFORE_LOCK = frozenset({Phase.SETUP, Phase.H2D})
+
 
 class GpuStage:
     """The workers of one device."""
 
-    def __init__(self, line: Line, record: DeviceRecord, cores: int, on_lost: Callable[[GpuStage], None]) -> None:
+    def __init__(
+        self,
+        line: Line,
+        record: DeviceRecord,
+        cores: int,
+        on_lost: Callable[[GpuStage], None],
+        finish: Callable[[Worker, Slot, Any], None],
+    ) -> None:
         """``on_lost`` is told, within a transaction, when the device was lost; each of its slots has its end by then,
-        or finds out by itself.
+        or finds out by itself. ``finish`` is what a finalizer does with a slot, for workers that do it themselves.
         """
         self._line = line
         self.record = record
         self._cores = cores
         self._on_lost = on_lost
+        self._finish = finish
+        self.selected = True
+        """Whether the knob ``gpu_devices`` names it."""
         self.limit: int | None = None
         """The most workers that the device has memory for, as far as that is known."""
         self.pool = WorkerPool("gpu", f"gpu{record.ordinal}", self, line.board, record.ordinal)
         record.count_workers = lambda: len(self.pool.members)
+        record.lock.reserved = self._critical_comes
 
     def follow(self, wanted: int) -> None:
         """Have so many workers, or as many as the device can bear."""
         most = wanted if self.limit is None else min(wanted, self.limit)
-        self.pool.target = 0 if self.record.lost is not None else most
+        self.pool.target = 0 if self.record.lost is not None or not self.selected else most
 
     def work(self, worker: Worker) -> None:
         """Until the pool lets the worker go."""
         while (slot := self._next(worker)) is not None:
-            knobs, workload = worker.knobs, self._line.workload
-            assert knobs is not None and workload is not None
-            self._prove(worker, slot, knobs, workload)
+            knobs = worker.knobs
+            assert knobs is not None
+            self._prove(worker, slot, knobs)
             del slot  # hold nothing of it while waiting for the next
 
     def abandon(self, worker: Worker, cause: str) -> None:
@@ -65,13 +78,14 @@ class GpuStage:
                 return None
             slot.device = self.record.ordinal
             line.take_over(worker, slot)
+            line.taken()
             return slot
 
-    def _prove(self, worker: Worker, slot: Slot, knobs: KnobSet, workload: Workload) -> None:
+    def _prove(self, worker: Worker, slot: Slot, knobs: KnobSet) -> None:
         line, clock = self._line, self._line.board.clock
         passage = _Passage(line, self.record, worker, slot, coarse=knobs.text("gpu_lock") == "coarse")
         try:
-            pending = self._steps(passage, slot, knobs.device_threads(self._cores), workload)
+            pending = self._steps(passage, slot, knobs.device_threads(self._cores))
         except Cancelled:
             now = clock()
             with line.board.transaction:
@@ -90,8 +104,15 @@ class GpuStage:
             now = clock()
             with line.board.transaction:
                 passage.unlock()
-                line.finalize(slot, pending, now, worker, passage.active_s)
-                line.rest(worker)
+                wanted = line.finalize(slot, now, worker, passage.active_s)
+                line.pacer.proved(passage.locked_s, passage.section_s(now), self.pool.target, line.board.proving)
+                split = knobs.flag("split_prove")
+                if wanted and split:
+                    line.pend(slot, pending)
+                if not wanted or split:
+                    line.rest(worker)
+            if wanted and not split:
+                self._finish(worker, slot, pending)
 
     def _failed(self, worker: Worker, slot: Slot, error: BaseException, now: float) -> None:
         """A step raised: whose fault is it, and who makes the slot now?"""
@@ -108,6 +129,16 @@ class GpuStage:
             self.record.lost = one_line(error)
             self._on_lost(self)
 
+    def _critical_comes(self) -> bool:
+        """Whether a critical slot is about to ask for the lock, and will get here without anybody else's having it."""
+        phases = self.record.phases
+        if any(slot.urgent and phase in _BEFORE_LOCK for slot, phase in phases.items()):
+            return True
+        free = any(
+            worker.slot is None or phases.get(worker.slot) is not Phase.LOCK_WAIT for worker in self.pool.members
+        )
+        return free and self._line.channel.holds(lambda slot: slot.urgent)
+
     def _makes_room(self) -> bool:
         """Whether fewer workers may help a slot that found no memory: it was not alone on the device."""
         if len(self.record.phases) < 2:
@@ -117,13 +148,13 @@ class GpuStage:
         self._line.channel.wake()
         return True
 
-    def _steps(self, passage: _Passage, slot: Slot, threads: int, workload: Workload) -> Any:
+    def _steps(self, passage: _Passage, slot: Slot, threads: int) -> Any:
         """The slot's sums. Its prover is released once, whatever happens."""
         prover: SlotProver | None = None
         released = False
         try:
             passage.enter()
-            prover = workload.prover(slot.synthesis, self.record.device, threads, slot.job.token)
+            prover = slot.workload.prover(slot.synthesis, self.record.device, threads, slot.token)
             slot.synthesis = None
             passage.prover = prover
             prover.setup()
@@ -158,18 +189,26 @@ class _Passage:
         self._slot = slot
         self._coarse = coarse
         self._holds = False
+        self._entered: float | None = None
+        self._waited_s = 0.0
+        self.locked_s = 0.0
+        """Seconds under the device's lock so far."""
         self.prover: SlotProver | None = None
         self.active_s: float | None = None
         """Seconds that kernels ran for the slot so far, by the device's events; None where it has none."""
 
     def enter(self) -> None:
         """From the queue into the set-up."""
-        now = self._board.clock()
+        self._entered = now = self._board.clock()
         with self._board.transaction:
             if self._coarse:
                 self._lock(now)
                 now = self._board.clock()
             self._turn(Phase.SETUP, now)
+
+    def section_s(self, now: float) -> float:
+        """Seconds on the device until now, without the wait for its lock."""
+        return 0.0 if self._entered is None else now - self._entered - self._waited_s
 
     def turn(self, phase: Phase) -> None:
         """Into the next phase. Raises ``Cancelled`` if the job is over."""
@@ -213,9 +252,11 @@ class _Passage:
 
     def _lock(self, now: float) -> None:
         self._turn(Phase.LOCK_WAIT, now)
-        job, record = self._slot.job, self._record
-        given = record.lock.acquire(self._worker.name, self._slot.key, lambda: job.over or record.lost is not None)
-        if not given and not job.over and record.lost is not None:
+        slot, record = self._slot, self._record
+        given = record.lock.acquire(
+            self._worker.name, slot.key, lambda: slot.over or record.lost is not None, slot.urgent
+        )
+        if not given and not slot.over and record.lost is not None:
             raise DeviceLost("it failed before", record.device.name)
         if not given:
             raise Cancelled
@@ -223,7 +264,11 @@ class _Passage:
 
     def _turn(self, phase: Phase, now: float) -> None:
         active = self.collect()
-        if self._slot.job.over:
+        if self._slot.over:
             raise Cancelled
+        if self._slot.phase is Phase.LOCK_WAIT:
+            self._waited_s += now - self._slot.began
+        if self._slot.locked:
+            self.locked_s += now - self._slot.began
         fields = {} if active is None else {"gpu_active_s": active}
         self._board.turn(self._slot, phase, now, self._worker, locked=self._holds, fields=fields)

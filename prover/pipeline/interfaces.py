@@ -6,6 +6,7 @@ runs the real prover, a modelled box, and the fakes of the tests.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -59,6 +60,9 @@ class Workload(Protocol):
     def synthesize(self, inputs: Any, partitions: Sequence[int], threads: int, cancel: CancelToken) -> Any:
         """Witness and a, b, c of these partitions of a job (one slot). Outside the GIL. Raises on a bad witness."""
 
+    def joined(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> Any:
+        """The inputs of a slot that holds these partitions of several jobs' inputs, numbered from 0 in this order."""
+
     def prover(self, synthesis: Any, device: Any, threads: int, cancel: CancelToken) -> SlotProver:
         """A prover for one synthesised slot. ``device`` is a ``prover.device.Device``."""
 
@@ -77,6 +81,8 @@ class JobRequest:
     partitions: int
     id: str | None = None
     """Given by the engine when ``None``."""
+    circuit: str = ""
+    """Which of the engine's circuits; it may be left out where there is but one."""
     priority: Priority = Priority.NORMAL
     deadline: float | None = None
     """When it is to be done, on the engine's clock. Orders jobs of one priority; it never fails a job."""
@@ -151,8 +157,24 @@ class EngineControl(EngineView, Protocol):
     def submit(self, request: JobRequest) -> Future[JobResult]:
         """Queue a job. The future fails with the job's one-line cause."""
 
+    @property
+    def accepting(self) -> threading.Event:
+        """Set but while the engine drains: ``submit`` then raises ``Draining``."""
+
     def cancel(self, job: str) -> bool:
-        """Cancel a job or what is left of it; False if it is unknown or ended."""
+        """Cancel a job; False if it is unknown or ended."""
+
+    def cancel_remaining(self, job: str) -> int:
+        """Cancel the partitions of a job that were not begun; how many."""
+
+    def reprioritise(self, job: str, priority: Priority) -> bool:
+        """Give a job another priority; False if it is unknown or ended."""
+
+    def drain(self) -> None:
+        """Take no more jobs; those that are here go on."""
+
+    def resume(self) -> None:
+        """Take jobs again after ``drain``."""
 
     def stop(self, drain_timeout_s: float = 0.0) -> None:
         """Stop: let running slots end for at most this long, then cancel them. Joins every thread."""

@@ -41,6 +41,8 @@ class KnobBook:
         self._history: list[_Accepted] = []
         self._changed_in: dict[str, int] = {}
         self._pending: set[str] = set()
+        self.refusals: dict[str, Callable[[KnobValue], str | None]] = {}
+        """Why a value cannot be had here and now, in one line, by knob: what the registry cannot know."""
         self._views = {name: KnobView(name, value, value) for name, value in start.items()}
         self.views: tuple[KnobView, ...] = tuple(self._views.values())
 
@@ -54,6 +56,8 @@ class KnobBook:
             return self._refuse(change, str(error))
         old = self.current[spec.name]
         reason = self._stale(spec, change, old)
+        if reason is None and spec.name in self.refusals:
+            reason = self.refusals[spec.name](value)
         if reason is not None:
             return self._refuse(change, reason, spec)
         if value == old:

@@ -28,7 +28,7 @@ class KnobType(StrEnum):
     BYTES = "bytes"
     """A size in bytes, or ``auto``."""
     ORDINALS = "ordinals"
-    """Device ordinals separated by commas, or ``all``."""
+    """Device ordinals separated by commas, ``all`` or ``none``."""
 
 
 class Effect(StrEnum):
@@ -127,7 +127,7 @@ class KnobSpec:
         if self.type is KnobType.CHOICE:
             return "give one of " + ", ".join(self.choices)
         if self.type is KnobType.ORDINALS:
-            return "give all, or device numbers separated by commas"
+            return "give all, none, or device numbers separated by commas"
         if self.type is KnobType.BYTES:
             return "give auto, or a size such as 8GiB"
         word = f", or {self.zero}" if self.zero is not None else ""
@@ -139,7 +139,7 @@ class KnobSpec:
     def _named(self, value: str) -> bool:
         if self.type is KnobType.CHOICE:
             return value in self.choices
-        if value == "all":
+        if value in ("all", "none"):
             return True
         if not re.fullmatch(r"\d{1,3}(,\d{1,3})*", value, re.ASCII):
             return False
@@ -231,7 +231,6 @@ def _pipeline_knobs() -> tuple[KnobSpec, ...]:
             unit="slots",
             daemon_key="[pipeline] max_gpu_queue_depth",
             zero="off",
-            active=False,
         ),
     )
 
@@ -262,10 +261,9 @@ def _device_knobs(cores: int) -> tuple[KnobSpec, ...]:
             "gpu_devices",
             KnobType.ORDINALS,
             "all",
-            "devices that prove",
+            "devices that prove; one that is left out ends its slots and rests",
             effect=Effect.NEXT_PARTITION,
             daemon_key="[gpus] devices",
-            active=False,
         ),
         KnobSpec(
             "gpu_threads",
@@ -304,9 +302,8 @@ def _device_knobs(cores: int) -> tuple[KnobSpec, ...]:
             "split_prove",
             KnobType.BOOL,
             True,
-            "assemble proofs off the GPU worker",
+            "assemble and verify proofs off the GPU worker",
             effect=Effect.NEXT_PARTITION,
-            active=False,
         ),
     )
 
@@ -324,7 +321,6 @@ def _scheduling_knobs() -> tuple[KnobSpec, ...]:
             unit="jobs",
             daemon_key="[scheduler] max_batch_size",
             memory="a batch holds all partitions of its jobs",
-            active=False,
         ),
         KnobSpec(
             "max_batch_wait_ms",
@@ -336,7 +332,6 @@ def _scheduling_knobs() -> tuple[KnobSpec, ...]:
             step=100,
             unit="ms",
             daemon_key="[scheduler] max_batch_wait_ms",
-            active=False,
         ),
         KnobSpec(
             "sort_by_type",
@@ -344,7 +339,6 @@ def _scheduling_knobs() -> tuple[KnobSpec, ...]:
             True,
             "group requests of one circuit",
             daemon_key="[scheduler] sort_by_type",
-            active=False,
         ),
     )
 

@@ -1,35 +1,44 @@
 """The production line: what flows from stage to stage, and what happens when a part of it fails.
 
 Every method is called within a transaction of the board. Stages do their work outside, come here to hand over.
+
+A slot may hold parts of several jobs (a batch). It is one piece of work until it is finished; then each part is its own
+job's. Where such a slot fails, its parts are made again each in a slot of their own, so that only the job fails that is
+to blame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from heapq import heapify, heappop, heappush
 from typing import Any
 
-from prover.errors import ProverError
-from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase
+from prover.errors import InputError, ProverError
+from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase, Priority
 from prover.pipeline.board import Board
-from prover.pipeline.channel import Channel, Key
-from prover.pipeline.interfaces import JobRequest, JobResult, Workload
+from prover.pipeline.channel import Channel
+from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
 from prover.pipeline.knob_book import KnobBook
 from prover.pipeline.knobs import KnobSet
+from prover.pipeline.pacer import Pacer
 from prover.pipeline.records import (
+    Draining,
     DuplicateJob,
     EngineStopped,
     Job,
     JobCancelled,
     JobFailed,
     Slot,
+    SlotPart,
     Status,
     Worker,
     one_line,
 )
-from prover.pipeline.scheduler import Scheduler
+from prover.pipeline.scheduler import Assignment, Cut, Part, Scheduler
+
+DRAINS = "the engine drains"
+WRONG_PROOF = "proof does not verify: the witness or the key is wrong"
 
 
 class Line:
@@ -47,7 +56,9 @@ class Line:
             lambda kind, fields: board.announce(kind, board.clock(), fields=fields),
             board.clock,
         )
-        self.workload: Workload | None = None
+        self.pacer = Pacer()
+        self.workloads: Mapping[str, Workload] = {}
+        """By circuit; none while they are loaded. The first is what a job means that names none."""
         self.closed: str | None = None
         """Why no job is taken any more."""
         self.draining = False
@@ -56,6 +67,10 @@ class Line:
         """Slots that hold memory of a partition."""
         self.most_alive = 0
         """The most that were alive at once."""
+        self.synthesising: set[Slot] = set()
+        """Slots in synthesis."""
+        self.begin_at: float | None = None
+        """When ``begin`` is to be asked again although nothing happens: a batch waits to be filled until then."""
         self.under_way = 0
         """Slots that were begun and have not ended, those at the finalizers included."""
         self.wake_synthesis: Callable[[], None] = lambda: None
@@ -64,35 +79,58 @@ class Line:
         """Called when the last slot under way has ended."""
         self._next_seq = 0
         self._living: dict[str, Job] = {}
-        self._pending: list[tuple[Key, Slot, Any]] = []
+        self._by_seq: dict[int, Job] = {}
+        self._pending: list[tuple[Slot, Any]] = []
+
+    @property
+    def workload(self) -> Workload | None:
+        """The first workload; None while it is loaded."""
+        return next(iter(self.workloads.values()), None)
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def submit(self, request: JobRequest) -> Future[JobResult]:
         """Queue a job; raises ``EngineStopped`` or ``DuplicateJob``."""
         if self.closed is not None:
-            raise EngineStopped("the job was not taken", request.id or "", self.closed)
+            kind = Draining if self.closed == DRAINS else EngineStopped
+            raise kind("the job was not taken", request.id or "", self.closed)
         seq = self._next_seq
         job_id = request.id if request.id is not None else f"{seq:04d}"
         if job_id in self._living:
             raise DuplicateJob("a job of that id is alive", job_id, "give each job its own id")
+        if self.workloads and request.circuit and request.circuit not in self.workloads:
+            raise InputError("no such circuit", request.circuit, f"this engine has {', '.join(self.workloads)}")
         self._next_seq += 1
         now = self.board.clock()
-        circuit = self.workload.circuit if self.workload is not None else ""
+        circuit = request.circuit or next(iter(self.workloads), "")
         job = Job.accept(seq, job_id, circuit, request, now)
         job.future.set_running_or_notify_cancel()
         ahead = len(self.board.jobs)
-        self._living[job_id] = job
+        self._living[job_id] = self._by_seq[seq] = job
         self.board.add_job(job)
-        self.scheduler.submit(seq, request.partitions)
+        self.scheduler.submit(
+            seq,
+            request.partitions,
+            circuit=self._sort(request),
+            priority=request.priority,
+            deadline=request.deadline,
+            now=now,
+        )
         self.board.count(jobs_submitted=1)
         self.board.announce(
             EventKind.JOB_SUBMITTED,
             now,
             job=job,
             partitions=tuple(range(request.partitions)),
-            fields={"circuit": circuit, "partitions": request.partitions, "ahead": ahead},
+            fields={
+                "circuit": circuit,
+                "partitions": request.partitions,
+                "ahead": ahead,
+                "priority": request.priority.name.lower(),
+                "deadline": request.deadline,
+            },
         )
+        self._make_way()
         self.wake_synthesis()
         return job.future
 
@@ -102,6 +140,41 @@ class Line:
         if job is None:
             return False
         self._end(job, JobState.CANCELLED, self.board.clock(), None, None)
+        return True
+
+    def cancel_remaining(self, job_id: str) -> int:
+        """Cancel the partitions of a job that were not begun; how many these are. The rest ends, then the job does."""
+        job = self._living.get(job_id)
+        left = () if job is None else self.scheduler.remaining(job.seq)
+        if job is None or not left:
+            return 0
+        if not job.under_way and not any(job.proofs):
+            self.cancel(job_id)
+            return len(left)
+        now = self.board.clock()
+        self.scheduler.drop(job.seq)
+        job.trimmed = True
+        self.board.synthesised(job, len(left))
+        self.board.mark(job, left, PartitionState.CANCELLED)
+        self.board.announce(EventKind.PARTITION_CANCELLED, now, job=job, partitions=left)
+        self._conclude(job, now, None)
+        return len(left)
+
+    def reprioritise(self, job_id: str, priority: Priority) -> bool:
+        """Give a living job another priority; False if there is no such job. What was begun of it moves up (or down)
+        at its next choice.
+        """
+        job = self._living.get(job_id)
+        if job is None:
+            return False
+        if priority is not job.priority:
+            now = self.board.clock()
+            old, job.priority, job.standing = job.priority, priority, priority
+            self.scheduler.reprioritise(job.seq, priority, now)
+            fields = {"old": old.name.lower(), "new": priority.name.lower()}
+            self.board.announce(EventKind.JOB_REPRIORITISED, now, job=job, fields=fields)
+            self._make_way()
+            self.wake_synthesis()
         return True
 
     def cancel_all(self, why: str) -> None:
@@ -140,58 +213,118 @@ class Line:
 
     def begin(self, worker: Worker) -> Slot | None:
         """The slot to synthesise now, if any may be begun."""
-        if self.board.paused or self.draining or self.workload is None:
+        self.begin_at = None
+        if self.board.paused or self.draining or not self.workloads:
             return None
-        size = self.book.current.integer("slot_size")
-        assignment = self.scheduler.next(size)
+        knobs = self.book.current
+        if not self.scheduler.critical and not self._paced(knobs):
+            return None
+        size, now = knobs.integer("slot_size"), self.board.clock()
+        how = Cut(
+            size, knobs.integer("max_batch_size"), knobs.integer("max_batch_wait_ms") / 1000, knobs.flag("sort_by_type")
+        )
+        assignment = self.scheduler.next(how, now)
         if assignment is None:
+            self.begin_at = self.scheduler.ready_at
             return None
-        job = next(job for job in self.board.jobs if job.seq == assignment.job)
-        now = self.board.clock()
-        if assignment.cut_to is not None:
-            job.slot_size, job.cut_under = assignment.cut_to, size
-            job.circuit = self.workload.circuit
-            job.status = Status(JobState.RUNNING, started=now)
-            self.board.announce(
-                EventKind.JOB_STARTED, now, worker, job=job, fields={"slot_size": job.slot_size, "circuit": job.circuit}
-            )
-        slot = Slot(job, assignment.partitions, assignment.attempt)
-        self.under_way += 1
-        self.alive += 1
-        self.most_alive = max(self.most_alive, self.alive)
+        self._start(assignment, size, now, worker)
+        slot = self._slot(assignment)
         self.take_over(worker, slot)
         self.board.turn(slot, Phase.SYNTHESIS, now, worker)
         return slot
 
+    def _paced(self, knobs: KnobSet) -> bool:
+        """Whether ``max_gpu_queue_depth`` lets another synthesis begin."""
+        target, channel = knobs.integer("max_gpu_queue_depth"), self.channel
+        waiting = channel.queued + channel.held
+        return self.pacer.may_begin(target, waiting, len(self.synthesising), channel.waiting, not self.scheduler.empty)
+
+    def _start(self, assignment: Assignment, size: int, now: float, worker: Worker) -> None:
+        """The first slot of a job, or of the jobs of a batch, is begun."""
+        for seq in {*assignment.members, *(part.job for part in assignment.parts)}:
+            self._by_seq[seq].standing = assignment.standing
+        for seq in assignment.members:
+            job = self._by_seq[seq]
+            assert assignment.cut_to is not None
+            job.slot_size, job.cut_under = assignment.cut_to, size
+            job.circuit = job.request.circuit or next(iter(self.workloads))
+            job.status = Status(JobState.RUNNING, started=now)
+            fields: dict[str, FieldValue] = {
+                "slot_size": job.slot_size,
+                "circuit": job.circuit,
+                "batch": len(assignment.members),
+            }
+            self.board.announce(EventKind.JOB_STARTED, now, worker, job=job, fields=fields)
+
+    def _slot(self, assignment: Assignment) -> Slot:
+        parts = tuple(SlotPart(self._by_seq[part.job], part.partitions) for part in assignment.parts)
+        job = parts[0].job
+        alone = len(parts) == 1
+        slot = Slot(parts, self.workloads[job.circuit], job.token if alone else CancelToken(), assignment.attempt)
+        for part in parts:
+            part.job.under_way += 1
+            if not alone:
+                part.job.shared.append(slot)
+        self.under_way += 1
+        self.synthesising.add(slot)
+        self.alive += 1
+        self.most_alive = max(self.most_alive, self.alive)
+        return slot
+
+    def _sort(self, request: JobRequest) -> str:
+        """What jobs are told apart by when they are grouped: the circuit, where there are several."""
+        return request.circuit if len(self.workloads) > 1 else ""
+
+    def _make_way(self) -> None:
+        """A critical job came: of those who hold a finished slot in hand, one lays it down beyond the bound for it."""
+        if self._critical_waits and self.channel.held:
+            self.channel.overflow()
+
+    @property
+    def _critical_waits(self) -> bool:
+        """Whether something critical is to be begun and nobody is at it."""
+        return self.scheduler.critical and not any(slot.urgent for slot in self.synthesising)
+
     def queue(self, slot: Slot, synthesis: Any, now: float, worker: Worker) -> None:
         """Hand a synthesised slot to the GPU workers; waits while the channel is full."""
-        self.board.synthesised(slot.job, len(slot.partitions))
-        if slot.job.over:
+        self.pacer.synthesised(now - slot.began)
+        self._synthesised(slot)
+        if slot.over:
             self._leave(slot, now, worker, ok=False)
             return
         slot.synthesis = synthesis
         self.board.turn(slot, Phase.QUEUED, now, worker)
         worker.blocked = True  # seen by others only if the channel makes it wait
-        if not self.channel.put(slot, slot.key):
+        if not self.channel.put(slot, slot.key, beyond=self._critical_waits and not slot.urgent):
             self._leave(slot, self.board.clock(), worker, ok=False)
 
-    def finalize(self, slot: Slot, pending: Any, now: float, worker: Worker, active: float | None) -> None:
-        """Hand a slot from its device to the finalizers."""
+    def taken(self) -> None:
+        """A worker took a slot: another synthesis may begin."""
+        if self.book.current.integer("max_gpu_queue_depth"):
+            self.wake_synthesis()
+
+    def finalize(self, slot: Slot, now: float, worker: Worker, active: float | None) -> bool:
+        """A slot has left its device; False if nobody wants it any more."""
         fields = {} if active is None else {"gpu_active_s": active}
-        if slot.job.over:
+        if slot.over:
             self._leave(slot, now, worker, ok=False)
-            return
+            return False
         self.board.turn(slot, Phase.FINALIZING, now, worker, fields=fields)
         self.let_go(slot)
-        heappush(self._pending, (slot.key, slot, pending))  # keys differ, so slots are never compared
+        return True
+
+    def pend(self, slot: Slot, pending: Any) -> None:
+        """A slot waits for a finalizer."""
+        self._pending.append((slot, pending))
         self.wake_finalizers()
 
     def next_pending(self) -> tuple[Slot, Any] | None:
-        """The oldest slot that waits for a finalizer."""
+        """The foremost slot that waits for a finalizer."""
         if not self._pending:
             return None
-        _, slot, pending = heappop(self._pending)
-        return slot, pending
+        entry = min(self._pending, key=lambda entry: entry[0].key())
+        self._pending.remove(entry)
+        return entry
 
     @property
     def pending(self) -> int:
@@ -200,77 +333,124 @@ class Line:
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
-    def deliver(self, slot: Slot, proofs: list[bytes], verified: bool, now: float, worker: Worker) -> None:
-        """A slot's proofs are good; the last slot of a job delivers it."""
-        job = slot.job
-        self._leave(slot, now, worker, ok=not job.over, fields={"verified": verified})
+    def deliver(
+        self, slot: Slot, proofs: Sequence[bytes], good: Sequence[bool], checked: bool, now: float, worker: Worker
+    ) -> None:
+        """A slot's proofs are there; ``good`` tells for each whether it may be delivered, ``checked`` whether it was
+        verified. A bad one goes nowhere: its partition is made again once, then its job fails.
+        """
+        self._leave(slot, now, worker, ok=all(good) and not slot.over, fields={"verified": checked})
+        first = 0
+        for part in slot.parts:
+            end = first + len(part.partitions)
+            fate = list(zip(part.partitions, proofs[first:end], good[first:end], strict=True))
+            first = end
+            bad = tuple(index for index, _, well in fate if not well)
+            if bad:
+                self._withhold(slot, part.job, bad, now, worker)
+            fine = {index: proof for index, proof, well in fate if well}
+            if fine and not part.job.over:
+                self._accept(part.job, fine, checked, now, worker)
+            self._conclude(part.job, now, worker)
+
+    def _accept(self, job: Job, proofs: Mapping[int, bytes], checked: bool, now: float, worker: Worker) -> None:
+        for index, proof in proofs.items():
+            job.proofs[index] = proof
+        job.verified = job.verified and checked
+        self.board.count(partitions_done=len(proofs), proofs_verified=len(proofs) if checked else 0)
+        self.board.mark(job, tuple(proofs), PartitionState.DONE)
+        fields = {"bytes": sum(map(len, proofs.values()))}
+        self.board.announce(EventKind.PARTITION_DONE, now, worker, job=job, partitions=tuple(proofs), fields=fields)
+
+    def _withhold(self, slot: Slot, job: Job, bad: tuple[int, ...], now: float, worker: Worker) -> None:
+        self.board.count(proofs_withheld=len(bad))
+        self.board.announce(
+            EventKind.PROOF_WITHHELD,
+            now,
+            worker,
+            job=job,
+            partitions=bad,
+            device=slot.device,
+            fields={"attempt": slot.attempt},
+        )
         if job.over:
             return
-        for index, proof in zip(slot.partitions, proofs, strict=True):
-            job.proofs[index] = proof
-        job.verified = job.verified and verified
-        count = len(slot.partitions)
-        self.board.count(partitions_done=count, proofs_verified=count if verified else 0)
-        self.board.mark(job, slot.partitions, PartitionState.DONE)
-        fields = {"bytes": sum(map(len, proofs))}
-        self.board.announce(EventKind.PARTITION_DONE, now, worker, job=job, partitions=slot.partitions, fields=fields)
+        if slot.attempt == 0:
+            self._again(job, bad, 1, now)
+        else:
+            self._fail(job, bad, now, worker, Phase.FINALIZING, WRONG_PROOF)
+
+    def _conclude(self, job: Job, now: float, worker: Worker | None) -> None:
+        """End a job that has all its proofs, or all that it will get."""
+        if job.over:
+            return
         done = [proof for proof in job.proofs if proof is not None]
         if len(done) == len(job.proofs):
             result = JobResult(job.id, tuple(done), job.submitted, now, job.verified)
             self._end(job, JobState.DONE, now, worker, None, result)
-
-    def withhold(self, slot: Slot, now: float, worker: Worker) -> None:
-        """A slot's proofs do not verify: they go nowhere, the slot is made again once, then its job fails."""
-        job, count = slot.job, len(slot.partitions)
-        self._leave(slot, now, worker, ok=False)
-        self.board.count(proofs_withheld=count)
-        fields = {"attempt": slot.attempt}
-        self.board.announce(EventKind.PROOF_WITHHELD, now, worker, job=job, partitions=slot.partitions, fields=fields)
-        if job.over:
-            return
-        if slot.attempt == 0:
-            self._again(slot, attempt=1)
-        else:
-            cause = "proof does not verify: the witness or the key is wrong"
-            self._fail(slot, now, worker, Phase.FINALIZING, cause)
+        elif job.trimmed and not job.under_way and not self.scheduler.remaining(job.seq):
+            why = f"what was not begun was cancelled: {len(done)} of {len(job.proofs)} partitions are done"
+            self._end(job, JobState.CANCELLED, now, worker, why)
 
     def fail(self, slot: Slot, error: BaseException | str, now: float, worker: Worker) -> None:
-        """A step of a slot raised: its job fails at once, everything that the job holds is given up."""
+        """A step of a slot raised: its job fails at once, everything that the job holds is given up. Where several jobs
+        share the slot nobody knows yet whose fault it is.
+        """
         phase = slot.phase
         if phase is Phase.SYNTHESIS:
-            self.board.synthesised(slot.job, len(slot.partitions))
+            self._synthesised(slot)
         self._leave(slot, now, worker, ok=False)
         cause = error if isinstance(error, str) else one_line(error)
-        self._fail(slot, now, worker, phase, cause)
+        if len(slot.parts) == 1:
+            self._fail(slot.job, slot.partitions, now, worker, phase, cause)
+        else:
+            self._make_again(slot, f"made again apart: {cause}", now, worker)
 
     def requeue(self, slot: Slot, error: ProverError, now: float, worker: Worker) -> None:
         """A device failed a slot that another, or less crowded one can make: it is made again from synthesis on."""
-        job = slot.job
         self._leave(slot, now, worker, ok=False)
-        if job.over:
-            return
-        self.board.announce(
-            EventKind.SLOT_REQUEUED,
-            now,
-            worker,
-            job=job,
-            partitions=slot.partitions,
-            device=slot.device,
-            fields={"error": one_line(error)},
-        )
-        self._again(slot, slot.attempt)
+        self._make_again(slot, one_line(error), now, worker)
 
-    def _again(self, slot: Slot, attempt: int) -> None:
-        self.board.mark(slot.job, slot.partitions, PartitionState.PENDING)
-        self.board.synthesised(slot.job, -len(slot.partitions))
-        self.scheduler.again(slot.job.seq, slot.partitions, attempt)
+    def _make_again(self, slot: Slot, why: str, now: float, worker: Worker) -> None:
+        for job, partitions in slot.parts:
+            if job.over:
+                continue
+            self.board.announce(
+                EventKind.SLOT_REQUEUED,
+                now,
+                worker,
+                job=job,
+                partitions=partitions,
+                device=slot.device,
+                fields={"error": why},
+            )
+            self._again(job, partitions, slot.attempt, now)
+
+    def _again(self, job: Job, partitions: tuple[int, ...], attempt: int, now: float) -> None:
+        self.board.mark(job, partitions, PartitionState.PENDING)
+        self.board.synthesised(job, -len(partitions))
+        self.scheduler.again(
+            Part(job.seq, partitions),
+            attempt,
+            circuit=self._sort(job.request),
+            priority=job.priority,
+            deadline=job.request.deadline,
+            submitted=job.submitted,
+            now=now,
+        )
         self.wake_synthesis()
 
     def drop(self, slot: Slot, now: float, worker: Worker) -> None:
-        """A step of a slot stopped because its job is over."""
+        """A step of a slot stopped because nobody wants it any more."""
         if slot.phase is Phase.SYNTHESIS:
-            self.board.synthesised(slot.job, len(slot.partitions))
+            self._synthesised(slot)
         self._leave(slot, now, worker, ok=False)
+
+    def _synthesised(self, slot: Slot) -> None:
+        """A slot's partitions wait for synthesis no more."""
+        self.synthesising.discard(slot)
+        for job, partitions in slot.parts:
+            self.board.synthesised(job, len(partitions))
 
     def let_go(self, slot: Slot) -> None:
         """The slot holds no memory of a partition any more."""
@@ -291,26 +471,40 @@ class Line:
         """The slot ends here. Its last phase ends with it."""
         self.board.turn(slot, None, now, worker, ok=ok, fields=fields)
         self.let_go(slot)
-        if not slot.ended:
-            slot.ended = True
-            self.under_way -= 1
-            if not self.under_way:
-                self.on_idle()
+        if slot.ended:
+            return
+        slot.ended = True
+        self.under_way -= 1
+        for job, _ in slot.parts:
+            job.under_way -= 1
+            if len(slot.parts) > 1:
+                job.shared.remove(slot)
+        if self.book.current.integer("max_gpu_queue_depth"):
+            self.wake_synthesis()
+        if not self.under_way:
+            self.on_idle()
 
-    def _fail(self, slot: Slot, now: float, worker: Worker, phase: Phase | None, cause: str) -> None:
-        job = slot.job
+    def _fail(
+        self,
+        job: Job,
+        partitions: tuple[int, ...],
+        now: float,
+        worker: Worker,
+        phase: Phase | None,
+        cause: str,
+    ) -> None:
         if job.over:
             return
-        numbers = ", ".join(map(str, slot.partitions))
+        numbers = ", ".join(map(str, partitions))
         where = f"job {job.id}, partition {numbers}" + (f", {phase}" if phase is not None else "")
-        self.board.mark(job, slot.partitions, PartitionState.FAILED, cause)
-        self.board.count(partitions_failed=len(slot.partitions))
+        self.board.mark(job, partitions, PartitionState.FAILED, cause)
+        self.board.count(partitions_failed=len(partitions))
         self.board.announce(
             EventKind.PARTITION_FAILED,
             now,
             worker,
             job=job,
-            partitions=slot.partitions,
+            partitions=partitions,
             phase=phase,
             fields={"error": cause},
         )
@@ -334,7 +528,7 @@ class Line:
             if left:
                 self.board.announce(EventKind.PARTITION_CANCELLED, now, worker, job=job, partitions=left)
         job.status = Status(state, job.status.started, now, error)
-        del self._living[job.id]
+        del self._living[job.id], self._by_seq[job.seq]
         self.board.retire_job(job)
         kind, counter = _ENDINGS[state]
         self.board.announce(kind, now, worker, job=job, fields={"error": error} if error else {})
@@ -349,17 +543,19 @@ class Line:
     def _release(self, job: Job) -> None:
         """Stop what runs for a job and drop what waits."""
         job.token.cancel()
+        for slot in job.shared:
+            if slot.over:
+                slot.token.cancel()
         self.scheduler.drop(job.seq)
         now = self.board.clock()
-        for slot in self.channel.withdraw(lambda slot: slot.job is job):
+        for slot in self.channel.withdraw(lambda slot: slot.over):
             self._leave(slot, now, None, ok=False)
         for record in self.board.devices.values():
             record.lock.wake()
-        dropped = [entry for entry in self._pending if entry[1].job is job]
+        dropped = [slot for slot, _ in self._pending if slot.over]
         if dropped:
-            self._pending = [entry for entry in self._pending if entry[1].job is not job]
-            heapify(self._pending)
-            for _, slot, _ in dropped:
+            self._pending = [entry for entry in self._pending if not entry[0].over]
+            for slot in dropped:
                 self._leave(slot, now, None, ok=False)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from prover.errors import AnswerIsNo, InputError, ProverError
-from prover.model import JobState, JobView, PartitionState, PartitionView, Phase
+from prover.model import JobState, JobView, PartitionState, PartitionView, Phase, Priority
 from prover.pipeline.channel import Key
 from prover.pipeline.events import Ring
-from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult
+from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
 from prover.pipeline.knobs import KnobSet
 
 
@@ -25,6 +27,10 @@ class JobCancelled(AnswerIsNo):
 
 class EngineStopped(ProverError):
     """The engine takes no more jobs."""
+
+
+class Draining(EngineStopped):
+    """The engine takes no jobs for now."""
 
 
 class DuplicateJob(InputError):
@@ -65,13 +71,30 @@ class Job:
     cut_under: int | None = None
     """The value of the knob ``slot_size`` under which it was cut."""
     verified: bool = True
+    priority: Priority = Priority.NORMAL
+    standing: Priority = Priority.NORMAL
+    """Its class with its age, as it was when its last slot was begun."""
+    under_way: int = 0
+    """Slots with a part of it that were begun and have not ended."""
+    trimmed: bool = False
+    """What was not begun was cancelled: it ends when the rest has."""
+    shared: list[Slot] = field(default_factory=list)
+    """Living slots that hold parts of other jobs too."""
 
     @classmethod
     def accept(cls, seq: int, job_id: str, circuit: str, request: JobRequest, now: float) -> Job:
         """A new job with all partitions pending."""
         count = request.partitions
         views = [PartitionView(index, PartitionState.PENDING) for index in range(count)]
-        return cls(seq, job_id, circuit, request, Future(), now, views, [None] * count, count)
+        job = cls(seq, job_id, circuit, request, Future(), now, views, [None] * count, count)
+        job.priority = job.standing = request.priority
+        return job
+
+    @property
+    def rank(self) -> tuple[float, float, int]:
+        """Lower goes first: class, deadline, age."""
+        deadline = self.request.deadline
+        return (self.standing, math.inf if deadline is None else deadline, self.seq)
 
     @property
     def over(self) -> bool:
@@ -91,15 +114,26 @@ class Job:
             self.slot_size,
             tuple(self.views),
             status.error,
+            self.priority,
+            self.request.deadline,
         )
+
+
+class SlotPart(NamedTuple):
+    """Partitions of one job in a slot."""
+
+    job: Job
+    partitions: tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """Partitions of one job that flow together."""
+    """Partitions that flow together: of one job, or of several of a batch."""
 
-    job: Job
-    partitions: tuple[int, ...]
+    parts: tuple[SlotPart, ...]
+    workload: Workload
+    token: CancelToken
+    """Cancelled when the last of its jobs is over."""
     attempt: int = 0
     synthesis: Any = None
     """What synthesis made, until the device has taken it over."""
@@ -114,9 +148,41 @@ class Slot:
     ended: bool = False
 
     @property
+    def job(self) -> Job:
+        """The job that it is named by: the first."""
+        return self.parts[0].job
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """The first job's partitions in it."""
+        return self.parts[0].partitions
+
+    @property
+    def size(self) -> int:
+        """Partitions of all its jobs."""
+        return sum(len(part.partitions) for part in self.parts)
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody wants it any more."""
+        return all(part.job.over for part in self.parts)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a critical job waits for it."""
+        return any(part.job.standing is Priority.CRITICAL and not part.job.over for part in self.parts)
+
     def key(self) -> Key:
-        """Age: lower is older."""
-        return (self.job.seq, self.partitions[0])
+        """Lower goes first: as its most urgent job does, then by partition."""
+        first = min(self.parts, key=lambda part: part.job.rank)
+        return (*first.job.rank, first.partitions[0])
+
+    def given(self) -> tuple[Any, Sequence[int]]:
+        """What the workload is to prove: inputs, and the partitions in them."""
+        if len(self.parts) == 1:
+            return self.job.request.inputs, self.partitions
+        inputs = self.workload.joined([(part.job.request.inputs, part.partitions) for part in self.parts])
+        return inputs, range(self.size)
 
 
 @dataclass(eq=False, slots=True)

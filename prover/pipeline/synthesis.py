@@ -33,16 +33,18 @@ class SynthesisStage:
                 slot = self._line.begin(worker)
                 if slot is not None:
                     return slot
-                board.wait(self.pool.bell)
+                at = self._line.begin_at
+                board.wait(self.pool.bell, None if at is None else max(0.0, at - board.clock()))
         return None
 
     def _synthesise(self, worker: Worker, slot: Slot) -> None:
         line, clock = self._line, self._line.board.clock
-        workload, knobs, job = line.workload, worker.knobs, slot.job
-        assert workload is not None and knobs is not None  # begin() gives a slot under neither's absence
+        knobs = worker.knobs
+        assert knobs is not None  # it took the slot over
         threads = knobs.synthesis_threads(self._cores, line.board.host_proves)
         try:
-            synthesis = workload.synthesize(job.request.inputs, slot.partitions, threads, job.token)
+            inputs, partitions = slot.given()
+            synthesis = slot.workload.synthesize(inputs, partitions, threads, slot.token)
         except Cancelled:
             now = clock()
             with line.board.transaction:

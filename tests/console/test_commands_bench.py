@@ -149,7 +149,7 @@ def test_a_zkey_is_proved_with_the_witness_beside_it(capsys: pytest.CaptureFixtu
         (["-c", "1", "-j", "1", "--warmup", "-1"], "number is out of range: --warmup -1"),
         (["-c", "1", "-j", "1", "--set", "warp=9"], "no such knob: warp: see cuzk-top knobs"),
         (["-c", "1", "-j", "1", "--set", "paused=true"], "a paused engine proves nothing"),
-        (["-c", "1", "-j", "1", "--set", "max_batch_size=2"], "this engine does not act on that knob yet"),
+        (["-c", "1", "-j", "1", "--set", "total_budget=2GiB"], "this engine does not act on that knob yet"),
         (["-c", "1", "-j", "1", "--device", "gpu"], "unknown device: gpu: use auto, host, cuda or cuda:N"),
         (["-c", "1", "-j", "1", "--circuit", "nonsense"], "unknown circuit: nonsense"),
         (["-c", "1", "-j", "1", "--circuit", "gone.zkey"], "cannot read: No such file or directory: gone.zkey"),

@@ -95,7 +95,7 @@ def device_lock() -> tuple[Bench, DeviceLock]:
 
 def put(bench: Bench, chan: Channel[str], item: str, age: int) -> list[Any]:
     """Put; returns once it is queued, handed over or held."""
-    result = bench.run(lambda: chan.put(item, (age, 0)))
+    result = bench.run(lambda: chan.put(item, lambda: (age, 0)))
     bench.until(lambda: bool(result) or item in [offer.item for offer in chan._offers])
     return result
 
@@ -229,7 +229,7 @@ class ChannelMachine(RuleBasedStateMachine):
     def put(self, age: int) -> None:
         self.age += 1
         item = age * 1000 + self.age
-        self.puts[item] = self.bench.run(lambda: self.chan.put(str(item), (item, 0)))
+        self.puts[item] = self.bench.run(lambda: self.chan.put(str(item), lambda: (item, 0)))
         result = self.puts[item]
         self.bench.until(lambda: bool(result) or str(item) in [offer.item for offer in self.chan._offers])
         self.hands.append(item)
@@ -292,7 +292,7 @@ def acquire(
         return bench.over.is_set() or (abandoned is not None and abandoned())
 
     before = lock.waiting
-    result = bench.run(lambda: lock.acquire(who, (age, 0), over))
+    result = bench.run(lambda: lock.acquire(who, lambda: (age, 0), over))
     bench.until(lambda: bool(result) or lock.waiting > before)
     return result
 

@@ -58,7 +58,7 @@ def test_out_of_range_unknown_and_inactive_are_refused_in_one_line() -> None:
         (Change("slot_size", 4096), "give a whole number from 0 to 1024"),
         (Change("slot_size", "2"), "slot_size=2"),
         (Change("warp", 9), "no such knob"),
-        (Change("max_batch_size", 4), "does not act on that knob yet"),
+        (Change("total_budget", 2**31), "does not act on that knob yet"),
     ]:
         receipt = desk.book.propose(change)
         assert not receipt.accepted and receipt.reason and word in receipt.reason and "\n" not in receipt.reason

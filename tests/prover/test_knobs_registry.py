@@ -56,6 +56,12 @@ ACTIVE = {
     "on_device_lost",
     "log_level",
     "paused",
+    "sort_by_type",
+    "max_batch_wait_ms",
+    "split_prove",
+    "max_gpu_queue_depth",
+    "gpu_devices",
+    "max_batch_size",
 }
 
 
@@ -172,7 +178,7 @@ def test_precedence_of_sources() -> None:
         ({"table": {"slot_size": True}}, "slot_size=True"),
         ({"environment": {"CUZK_TOP_PAUSED": "maybe"}}, "CUZK_TOP_PAUSED: paused=maybe"),
         ({"assignments": ["paused"]}, "not an assignment"),
-        ({"assignments": ["max_batch_size=2"]}, "does not act on that knob yet"),
+        ({"assignments": ["total_budget=2GiB"]}, "does not act on that knob yet"),
         ({"table": {"total_budget": 1}}, "total_budget"),
     ],
 )

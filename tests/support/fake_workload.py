@@ -21,6 +21,8 @@ Step = Callable[[str, Any, tuple[int, ...], CancelToken | None], None]
 
 def proof_of(inputs: Any, partition: int) -> bytes:
     """The one right proof of a partition: 192 bytes that nobody else's are."""
+    if isinstance(inputs, tuple) and inputs and isinstance(inputs[0], tuple):  # of several jobs
+        inputs, partition = inputs[partition]
     return hashlib.sha256(f"{inputs}/{partition}".encode()).digest() * 6
 
 
@@ -82,6 +84,9 @@ class FakeWorkload:
         self.buffers.add(made)
         self.enter("synthesize", inputs, made.partitions, cancel)
         return made
+
+    def joined(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> Any:
+        return tuple((inputs, partition) for inputs, partitions in parts for partition in partitions)
 
     def prover(self, synthesis: Buffers, device: Any, threads: int, cancel: CancelToken) -> FakeSlotProver:
         self.threads_given["prover"].add(threads)

@@ -1,0 +1,92 @@
+"""The controller behind ``max_gpu_queue_depth``: it keeps about that many finished syntheses waiting.
+
+It bounds what is on its way (finished syntheses that wait, and those in work) at
+
+    target + synthesis seconds / device seconds, both of one slot: Little's law for what synthesis itself must hold
+
+so that, when a slot's synthesis is done, about ``target`` others wait before it. A start follows a slot that a device
+took, or one that failed on the way, so in steady state starts come at the pace of the devices, and a burst of starts
+dies away within one synthesis. There is no integral to wind up and no count of completions to drift: a slot that fails
+is simply no longer on its way (the constant-work-in-process discipline: Spearman, Woodruff, Hopp 1990, "CONWIP").
+
+The device's seconds are those that it is taken for, not those between two slots: where it starves, these are long
+because it starves, and to pace by them would keep it starved. Until both have been seen, cold or for a circuit that is
+new, ``target`` and one slot for each idle GPU worker may be on their way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_WEIGHT = 0.25
+"""Of the latest measurement in the smoothed one."""
+
+
+class _Smoothed:
+    """Exponentially smoothed; the first value counts whole."""
+
+    def __init__(self) -> None:
+        self.value: float | None = None
+
+    def take(self, seconds: float) -> None:
+        self.value = seconds if self.value is None else self.value + _WEIGHT * (seconds - self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class PacerView:
+    """The controller as it stands. ``None`` where nothing was measured yet."""
+
+    target: int
+    """Finished syntheses that should wait; 0: off."""
+    waiting: int
+    in_work: int
+    limit: int | None
+    """The most that may be on their way; None while it is off."""
+    synthesis_s: float | None
+    """Seconds of a slot's synthesis, smoothed."""
+    device_s: float | None
+    """Seconds that all devices together are taken by a slot, smoothed."""
+    holding: bool
+    """Whether a synthesis that could begin is held back now."""
+
+
+class Pacer:
+    """Says whether another synthesis may begin. Called with the engine's lock held."""
+
+    def __init__(self) -> None:
+        self._synthesis = _Smoothed()
+        self._device = _Smoothed()
+        self.view = PacerView(0, 0, 0, None, None, None, False)
+
+    def synthesised(self, seconds: float) -> None:
+        """A slot's synthesis took so long."""
+        self._synthesis.take(seconds)
+
+    def proved(self, locked_s: float, section_s: float, workers: int, devices: int) -> None:
+        """A slot has left its device.
+
+        Args:
+            locked_s: seconds under the device's lock.
+            section_s: seconds on the device without the wait for its lock.
+            workers: workers of a device: so many sections go on at once.
+            devices: devices that prove.
+        """
+        self._device.take(max(locked_s, section_s / max(workers, 1)) / max(devices, 1))
+
+    def may_begin(self, target: int, waiting: int, in_work: int, idle_workers: int, wanted: bool = True) -> bool:
+        """Whether one more may begin; ``wanted``: whether there is one. With a target of 0 any may."""
+        limit = None if target <= 0 else self._limit(target, idle_workers)
+        free = limit is None or waiting + in_work < limit
+        held = wanted and not free
+        synthesis, device = self._synthesis.value, self._device.value
+        self.view = PacerView(max(target, 0), waiting, in_work, limit, synthesis, device, held)
+        return free
+
+    def _limit(self, target: int, idle_workers: int) -> int:
+        synthesis, device = self._synthesis.value, self._device.value
+        if synthesis is None or device is None:
+            return target + max(idle_workers, 1)
+        return target + idle_workers + max(1, round(synthesis / max(device, 1e-9)))
+
+
+__all__ = ["Pacer", "PacerView"]
