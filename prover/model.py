@@ -131,6 +131,8 @@ class EventKind(StrEnum):
     """A device answers no more; its slots are made again elsewhere or fail."""
     SLOT_REQUEUED = "slot_requeued"
     """A device failed a slot that is no fault of the slot's: it is made again from synthesis on."""
+    JOURNAL = "journal"
+    """The journal cannot be written, or can be again, or jobs of an earlier session go on: ``line``, ``trouble``."""
     FIRST_RUN = "first_run"
     """A first-run cost (key loading, compilation): a span that never enters an average."""
 
@@ -242,6 +244,10 @@ class DeviceView:
     memory_total: int | None = None
     uuid: str = ""
     """A GPU's UUID as the driver writes it: the one name that CUDA and NVML share."""
+    proofs_good: int = 0
+    """Proofs of it that verified, since the journal knows it (or the engine started, without one)."""
+    proofs_bad: int = 0
+    """Proofs of it that did not verify; none of them was delivered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,9 @@ class Timeline:
         elif kind is EventKind.JOB_SUBMITTED and event.job is not None:
             count = event.fields.get("partitions")
             partitions = int(count) if isinstance(count, int) else len(event.partitions)
-            self._requests[event.job] = _Request(event.at, partitions, event.at)
+            there = event.fields.get("resumed")  # proofs of an earlier session: nobody asks for them again
+            partitions -= int(there) if isinstance(there, int) else 0
+            self._requests[event.job] = _Request(event.at, partitions, event.at if partitions else None)
         elif kind in _JOB_ENDS:
             self._fold_job_end(event)
         elif kind is EventKind.KERNELS and event.device is not None and event.start is not None:

@@ -27,6 +27,7 @@ from prover.model import (
 from prover.pipeline.clock import engine_clock
 from prover.pipeline.device_lock import DeviceLock
 from prover.pipeline.events import EventLog, Ring
+from prover.pipeline.keeping import device_key
 from prover.pipeline.records import Job, Slot, SlotPart, Worker
 from prover.timeline import Occupancy, device_state
 
@@ -46,6 +47,10 @@ class DeviceRecord:
         self.ordinal = device.ordinal
         self.lock = DeviceLock(board.lock, board.wait, board.condition)
         self.phases: dict[Slot, Phase] = {}
+        self.key = device_key(device.uuid, device.name)
+        """What the validity ledger knows it by."""
+        self.good = self.bad = 0
+        """Proofs of it that verified, and that did not."""
         self.lost: str | None = None
         """Why it can be used no more, in one line. (The error itself would hold what its frames held.)"""
         self.paused = False
@@ -75,6 +80,8 @@ class DeviceRecord:
         workers = self.count_workers()
         if (view.workers, view.workers_busy, view.lock_holder) != (workers, busy, holder):
             view = replace(view, workers=workers, workers_busy=busy, lock_holder=holder)
+        if (view.proofs_good, view.proofs_bad) != (self.good, self.bad):
+            view = replace(view, proofs_good=self.good, proofs_bad=self.bad)
         self.view = view
 
 
@@ -114,6 +121,8 @@ class Board:
         self.deliveries: list[Callable[[], None]] = []
         """What to call once the lock is free: results go to callers, whose code must not run under it."""
         self.on_settle: Callable[[], None] = lambda: None
+        self.on_span: Callable[[Slot, Span, DeviceRecord | None, bool], None] = lambda slot, span, device, ok: None
+        """Told of every phase of a slot that ended, on which device, and whether it did its work."""
         self.jobs: tuple[Job, ...] = ()
         """Waiting and running, oldest first."""
         self.finished: tuple[JobView, ...] = ()
@@ -266,6 +275,7 @@ class Board:
                 worker=who,
                 fields=extra if len(slot.parts) == 1 else {**extra, **_sharing(slot, part)},
             )
+        self.on_span(slot, span, None if device is None else self.devices[device], ok)
         return span
 
     def _show(self, slot: Slot, part: SlotPart, span: Span | None, phase: Phase | None, now: float) -> None:

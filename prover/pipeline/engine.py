@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from prover.errors import InputError
-from prover.model import DeviceView, Event, EventKind, KnobValue, Priority, Snapshot, StageView
+from prover.errors import InputError, ProverError
+from prover.model import DeviceView, Event, EventKind, FieldValue, KnobValue, Priority, Snapshot, StageView
 from prover.pipeline.board import Board, Clock, DeviceRecord
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.events import EventLog
@@ -29,14 +29,16 @@ from prover.pipeline.interfaces import (
     Receipt,
     Workload,
 )
+from prover.pipeline.keeping import Keeper
 from prover.pipeline.knobs import KnobSet, available_cores
 from prover.pipeline.line import DRAINS, Line
-from prover.pipeline.records import EngineStopped, one_line
+from prover.pipeline.records import DuplicateJob, EngineStopped, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward, WorkerPool
 
 if TYPE_CHECKING:
     from prover.device.protocol import Device
+    from prover.pipeline.journal import Journal
 
 Loader = Callable[[Progress, CancelToken], Workload]
 """Makes the workload ready (circuit, keys), telling how far it is. Runs on a thread of its own."""
@@ -64,13 +66,15 @@ class Engine:
         ring_capacity: int = 8192,
         spare: Spare | None = None,
         note: str | None = None,
+        journal: Journal | None = None,
     ) -> None:
         """``workload``: of one circuit, of several by circuit, or what loads one. ``spare`` makes what takes over when
-        every device is lost; ``note``: what is to be said of the devices.
+        every device is lost; ``note``: what is to be said of the devices. ``journal``: where jobs, proofs and knob
+        changes are kept; its owner opens and closes it, around the engine.
         """
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
-        self._line = Line(self._board, start, self._laggards)
+        self._line = Line(self._board, start, self._laggards, Keeper(journal, self._board.clock))
         self._board.on_settle = self._line.book.settle
         self._synthesis = SynthesisStage(self._line, cores or available_cores())
         self._finalizer = FinalizerStage(self._line)
@@ -139,12 +143,48 @@ class Engine:
     def submit(self, request: JobRequest) -> Future[JobResult]:
         """Queue a job. The future fails with the job's one-line cause, and cannot be cancelled: use ``cancel``.
 
+        With a journal it waits until the job is on the disk: whoever has the future has a job that survives a kill.
+        (Where the journal cannot be written, it waits for nothing.) Jobs queue in the order in which they get there.
+
         Raises ``EngineStopped`` where no job is taken any more, ``InputError`` for an unusable request.
         """
+        return self._take(request, keep=self._line.keeper.journal is not None)
+
+    def resubmit(self, request: JobRequest) -> Future[JobResult]:
+        """Queue an open job of the journal again, under its id: what ``resume`` does. Raises like ``submit``."""
+        return self._take(request, keep=False, again=True)
+
+    def _take(self, request: JobRequest, *, keep: bool, again: bool = False) -> Future[JobResult]:
         if request.partitions < 1:
             raise InputError("a job has at least one partition", request.id or "", f"not {request.partitions}")
-        with self._board.transaction:
-            return self._line.submit(request)
+        line, transaction = self._line, self._board.transaction
+        with transaction:
+            job = line.reserve(request, again=again)
+            if not keep:
+                try:
+                    return line.submit(request, job)
+                finally:
+                    line.unreserve(job)
+            circuit = request.circuit or next(iter(line.workloads), "")
+        try:
+            line.keeper.submitted(job, request, circuit)
+            return self._admit(request, job)
+        except DuplicateJob:
+            if request.id is not None:
+                raise
+        finally:
+            with transaction:
+                line.unreserve(job)
+        return self._take(request, keep=keep)  # an earlier session's job was named by this number
+
+    def _admit(self, request: JobRequest, job: str) -> Future[JobResult]:
+        """Queue a job that is kept. One that is refused after all was never acknowledged."""
+        try:
+            with self._board.transaction:
+                return self._line.submit(request, job)
+        except ProverError as error:
+            self._line.keeper.withdrawn(job, str(error))
+            raise
 
     def cancel(self, job: str) -> bool:
         """Cancel a job; False if it is unknown or ended."""
@@ -235,6 +275,26 @@ class Engine:
     def knobs(self) -> KnobSet:
         """The wanted values now."""
         return self._line.book.current
+
+    def on_the_clock(self, unix: float) -> float:
+        """A Unix time on the engine's clock, for deadlines."""
+        return self._line.keeper.on_the_clock(unix)
+
+    def tell_journal(self, line: str, *, trouble: bool) -> None:
+        """Put a line about the journal among the events."""
+        with self._board.transaction:
+            fields: dict[str, FieldValue] = {"line": line, "trouble": trouble}
+            self._board.announce(EventKind.JOURNAL, self._board.clock(), fields=fields)
+
+    @property
+    def workloads(self) -> Mapping[str, Workload]:
+        """What it proves, by circuit; empty until that is ready."""
+        return self._line.workloads
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where its jobs are kept."""
+        return self._line.keeper.journal
 
     @property
     def event_log(self) -> EventLog:
@@ -398,6 +458,7 @@ class Engine:
 
     def _add_device(self, device: Device) -> None:
         record = DeviceRecord(device, self._board)
+        record.good, record.bad = self._line.keeper.tally(record.key)
         if record.ordinal in self._board.devices:
             raise ValueError(f"two devices of ordinal {record.ordinal}")
         stage = GpuStage(self._line, record, self._cores, self._device_lost, self._finalizer.finish)

@@ -92,6 +92,10 @@ class JobRequest:
     """The files that the inputs are made of, with their identity, for the journal."""
     proofs: Mapping[int, bytes] = field(default_factory=dict)
     """Verified proofs that are there already, by partition (of a job that is resumed): they are not made again."""
+    hands_over: bool = False
+    """Whether the submitter hands the proofs over itself, with ``delivery.deliver``. Otherwise setting the future is
+    the hand-over, and a journal counts the job as delivered from then on.
+    """
 
 
 @dataclass(frozen=True, slots=True)

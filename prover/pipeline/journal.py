@@ -24,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,12 +38,14 @@ from prover.pipeline.journal_records import (
     JobEntry,
     KnobEntry,
     OpenJob,
+    Prioritised,
     Proved,
     Rejected,
     Stage,
     StagedFile,
     Submit,
     TimingEntry,
+    Withdrawn,
     Write,
 )
 from prover.pipeline.journal_schema import open_database, open_reader
@@ -103,6 +106,10 @@ class Journal:
         self._timings = 0
         """Queued entries that may go when the queue is full."""
         self._closing = False
+        self._lingers = False
+        """The writer waits for more of what nobody waits for."""
+        self._strangers: set[str] = set()
+        """Jobs of this session that the journal does not hold, because others have their ids."""
         self._open_jobs: dict[str, JobEntry] = {}
         self._begun_anew = False
         self._doubtful = False
@@ -153,6 +160,14 @@ class Journal:
         """A partition's proof; the device's ledger counts it as good if it was verified."""
         self._append(Proved(job, partition, proof, verified, device, self._clock()), None)
 
+    def prioritised(self, job: str, priority: int) -> None:
+        """An open job has another priority."""
+        self._append(Prioritised(job, priority), None)
+
+    def withdrawn(self, job: str, partitions: tuple[int, ...]) -> None:
+        """Proofs of an open job that were kept are no good: they are forgotten, and will be made again."""
+        self._append(Withdrawn(job, partitions), None)
+
     def rejected(self, device: str) -> None:
         """A proof of this device did not verify."""
         self._append(Rejected(device, self._clock()), None)
@@ -185,6 +200,10 @@ class Journal:
     def stage(self, job: str) -> tuple[Stage, str | None] | None:
         """Where a job stands, and its error; None if it is not in the journal."""
         return self._read(lambda connection: journal_store.stage_of(connection, job), None)
+
+    def next_number(self) -> int | None:
+        """Where counted ids go on, so that no job gets an earlier one's; None if that cannot be read."""
+        return self._read(journal_store.next_number, None)
 
     def proofs(self, job: str) -> dict[int, bytes]:
         """A job's proofs by partition, also after it was delivered."""
@@ -231,11 +250,13 @@ class Journal:
             reason = self._no_room()
             if reason is None:
                 well = self.state == "ok"
+                write = write if well else _acknowledged(write)
                 self._queue.append((self._next, write, answer if well else None))
                 self._next += 1
                 self._timings += isinstance(write, TimingEntry)
                 self._asked += answer is not None and well
-                self._bell.notify_all()
+                if not self._lingers or self._must_write():  # else it would wake for every timing
+                    self._bell.notify_all()
                 reason = None if well else self.state
         if answer is not None and reason is not None:
             answer.set_result(Durability(False, reason))
@@ -290,7 +311,9 @@ class Journal:
                 left = pause if self._connection is None else max(self._retire_at - time.monotonic(), 0)
                 self._bell.wait_for(lambda: self._queue or self._closing or self._doubtful, left)
             if self._queue:
+                self._lingers = True
                 self._bell.wait_for(self._must_write, LINGER_S)
+                self._lingers = False
             if self._closing and not self._queue:
                 return None
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
@@ -312,7 +335,9 @@ class Journal:
             return
         writes = [(number, write) for number, write, _ in batch]
         durable = any(answer is not None for *_, answer in batch)
-        answers = journal_store.apply(self._connection, self._session, writes, durable=durable)
+        answers = journal_store.apply(
+            self._connection, self._session, writes, durable=durable, strangers=self._strangers
+        )
         with self._bell:
             self._done = batch[-1][0] + 1
             self._bell.notify_all()
@@ -332,7 +357,7 @@ class Journal:
     def _forsake(self, batch: list[Entry]) -> list[Answer]:
         """Queue everything, a batch before the rest, without those who wait for it; returns them."""
         entries = [*batch, *self._queue]
-        self._queue = deque((number, write, None) for number, write, _ in entries)
+        self._queue = deque((number, _acknowledged(write), None) for number, write, _ in entries)
         self._asked = 0
         return [answer for *_, answer in entries if answer is not None]
 
@@ -446,6 +471,10 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _acknowledged(write: Write) -> Write:
+    return replace(write, acknowledged=True) if isinstance(write, Submit) else write
 
 
 __all__ = ["Journal", "Retention", "journal_path"]

@@ -191,6 +191,8 @@ class Submit:
     """A job was submitted."""
 
     entry: JobEntry
+    acknowledged: bool = False
+    """Its submitter goes on without waiting for the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,22 @@ class Proved:
     verified: bool
     device: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prioritised:
+    """An open job has another priority."""
+
+    job: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Proofs that were kept are no good after all: they are made again."""
+
+    job: str
+    partitions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,4 +250,4 @@ class Ended:
     at: float
 
 
-Write = Submit | Proved | Rejected | Claim | Ended | KnobEntry | TimingEntry
+Write = Submit | Prioritised | Proved | Withdrawn | Rejected | Claim | Ended | KnobEntry | TimingEntry

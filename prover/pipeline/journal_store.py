@@ -20,12 +20,14 @@ from prover.pipeline.journal_records import (
     JobEntry,
     KnobEntry,
     OpenJob,
+    Prioritised,
     Proved,
     Rejected,
     Stage,
     StagedFile,
     Submit,
     TimingEntry,
+    Withdrawn,
     Write,
 )
 
@@ -54,12 +56,19 @@ class Retention:
 
 
 def apply(
-    connection: sqlite3.Connection, session: str, writes: Sequence[tuple[int, Write]], *, durable: bool
+    connection: sqlite3.Connection,
+    session: str,
+    writes: Sequence[tuple[int, Write]],
+    *,
+    durable: bool,
+    strangers: set[str] | None = None,
 ) -> list[Durability]:
     """Apply numbered writes in one transaction; those that this session applied already are passed over.
 
     The transaction is on the disk when this returns if ``durable``; else it is after the next that is. A write that
-    does not fit is left out and its answer says why; the others are applied.
+    does not fit is left out and its answer says why; the others are applied. ``strangers`` are acknowledged jobs that
+    are not here, because another one has their id: what is said of them would be taken for the other's, so it is
+    refused.
 
     Raises:
         sqlite3.Error: if the database refuses; then nothing was applied.
@@ -69,7 +78,8 @@ def apply(
     try:
         row = connection.execute("SELECT applied FROM writers WHERE session = ?", (session,)).fetchone()
         applied = row[0] if row else -1
-        answers = [DURABLE if number <= applied else _apply_one(connection, write) for number, write in writes]
+        known = set() if strangers is None else strangers
+        answers = [DURABLE if number <= applied else _apply_one(connection, write, known) for number, write in writes]
         last = max([applied, *(number for number, _ in writes)])
         connection.execute("INSERT OR REPLACE INTO writers VALUES (?, ?)", (session, last))
         connection.execute("COMMIT")
@@ -80,7 +90,9 @@ def apply(
     return answers
 
 
-def _apply_one(connection: sqlite3.Connection, write: Write) -> Durability:
+def _apply_one(connection: sqlite3.Connection, write: Write, strangers: set[str]) -> Durability:
+    if isinstance(write, (Prioritised, Proved, Withdrawn, Claim, Ended, TimingEntry)) and write.job in strangers:
+        return _refused(f"job {write.job} is not in the journal: another one has its id")
     connection.execute("SAVEPOINT one")
     try:
         answer = _APPLY[type(write)](connection, write)
@@ -88,6 +100,8 @@ def _apply_one(connection: sqlite3.Connection, write: Write) -> Durability:
         connection.execute("ROLLBACK TO one")
         answer = Durability(False, f"the journal cannot hold this entry: {' '.join(str(error).split())}")
     connection.execute("RELEASE one")
+    if isinstance(write, Submit) and write.acknowledged and not answer.durable:
+        strangers.add(write.entry.id)
     return answer
 
 
@@ -126,6 +140,13 @@ def _submit(connection: sqlite3.Connection, write: Submit) -> Durability:
     return DURABLE
 
 
+def _prioritised(connection: sqlite3.Connection, write: Prioritised) -> Durability:
+    done = connection.execute(
+        f"UPDATE jobs SET priority = ? WHERE id = ? AND stage IN ({_QUOTED_OPEN})", (write.priority, write.job)
+    )
+    return DURABLE if done.rowcount == 1 else _refused(f"job {write.job} is not open")
+
+
 def _proved(connection: sqlite3.Connection, write: Proved) -> Durability:
     if write.verified:
         _tally(connection, write.device, good=1)
@@ -140,6 +161,17 @@ def _proved(connection: sqlite3.Connection, write: Proved) -> Durability:
     (count,) = connection.execute("SELECT count(*) FROM proofs WHERE job = ?", (job,)).fetchone()
     if count == partitions:
         connection.execute("UPDATE jobs SET stage = ? WHERE seq = ?", (Stage.PROVED, job))
+    return DURABLE
+
+
+def _withdrawn(connection: sqlite3.Connection, write: Withdrawn) -> Durability:
+    row = connection.execute("SELECT seq, stage FROM jobs WHERE id = ?", (write.job,)).fetchone()
+    if row is None or row[1] not in (Stage.ACCEPTED, Stage.PROVED):
+        return _refused(f"job {write.job} waits for no proof")
+    connection.executemany(
+        "DELETE FROM proofs WHERE job = ? AND number = ?", [(row[0], partition) for partition in write.partitions]
+    )
+    connection.execute("UPDATE jobs SET stage = ? WHERE seq = ?", (Stage.ACCEPTED, row[0]))
     return DURABLE
 
 
@@ -222,7 +254,9 @@ def _timing(connection: sqlite3.Connection, write: TimingEntry) -> Durability:
 
 _APPLY: dict[type, Callable[[sqlite3.Connection, Any], Durability]] = {
     Submit: _submit,
+    Prioritised: _prioritised,
     Proved: _proved,
+    Withdrawn: _withdrawn,
     Rejected: _rejected,
     Claim: _claim,
     Ended: _ended,
@@ -268,6 +302,15 @@ def stage_of(connection: sqlite3.Connection, job: str) -> tuple[Stage, str | Non
     """Where a job stands and its error; None if the journal does not hold it."""
     row = connection.execute("SELECT stage, error FROM jobs WHERE id = ?", (job,)).fetchone()
     return None if row is None else (Stage(row[0]), row[1])
+
+
+def next_number(connection: sqlite3.Connection) -> int:
+    """A number above every job's that is or was here, and above every id that is one: counted ids stay unique."""
+    (most,) = connection.execute(
+        "SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'jobs'), 0), "
+        "coalesce((SELECT max(CAST(id AS INTEGER)) + 1 FROM jobs WHERE id NOT GLOB '*[^0-9]*' AND length(id) < 16), 0))"
+    ).fetchone()
+    return int(most)
 
 
 def knob_changes(connection: sqlite3.Connection, limit: int) -> list[KnobEntry]:

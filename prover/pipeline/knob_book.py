@@ -108,6 +108,7 @@ class KnobBook:
                 "who": change.who,
                 "why": change.why,
                 "generation": self.current.generation,
+                "undo": undo,
             },
         )
         self._pending.add(spec.name)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any
 
 from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase, Priority
-from prover.pipeline.board import Board
+from prover.pipeline.board import Board, DeviceRecord
 from prover.pipeline.channel import Channel
 from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
+from prover.pipeline.keeping import Keeper
 from prover.pipeline.knob_book import KnobBook
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.pacer import Pacer
@@ -44,18 +44,17 @@ WRONG_PROOF = "proof does not verify: the witness or the key is wrong"
 class Line:
     """Scheduler, channel and finalizer queue, with every job that is between them."""
 
-    def __init__(self, board: Board, knobs: KnobSet, laggards: Callable[[str, KnobSet], tuple[str, ...]]) -> None:
+    def __init__(
+        self, board: Board, knobs: KnobSet, laggards: Callable[[str, KnobSet], tuple[str, ...]], keeper: Keeper
+    ) -> None:
         self.board = board
+        self.keeper = keeper
+        board.on_span = keeper.timed
         self.scheduler = Scheduler()
         self.channel: Channel[Slot] = Channel(
             board.lock, knobs.integer("synthesis_lookahead"), board.wait, board.condition
         )
-        self.book = KnobBook(
-            knobs,
-            laggards,
-            lambda kind, fields: board.announce(kind, board.clock(), fields=fields),
-            board.clock,
-        )
+        self.book = KnobBook(knobs, laggards, self._knob, board.clock)
         self.pacer = Pacer()
         self.workloads: Mapping[str, Workload] = {}
         """By circuit; none while they are loaded. The first is what a job means that names none."""
@@ -79,6 +78,8 @@ class Line:
         """Called when the last slot under way has ended."""
         self._next_seq = 0
         self._living: dict[str, Job] = {}
+        self._reserved: set[str] = set()
+        """Ids of jobs that are on their way in."""
         self._by_seq: dict[int, Job] = {}
         self._pending: list[tuple[Slot, Any]] = []
 
@@ -89,17 +90,37 @@ class Line:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(self, request: JobRequest) -> Future[JobResult]:
-        """Queue a job; raises ``EngineStopped`` or ``DuplicateJob``."""
+    def reserve(self, request: JobRequest, *, again: bool = False) -> str:
+        """A job's id, which no other gets until ``unreserve``; raises ``EngineStopped`` or ``InputError``. ``again``:
+        it had its id in an earlier session.
+        """
+        self._refuse(request, request.id or "")
+        job_id = self.keeper.name(request.id)
+        while request.id is None and (job_id in self._living or job_id in self._reserved):
+            self.keeper.count()  # somebody gave this number to a job as its name
+            job_id = self.keeper.name(None)
+        if job_id in self._living or job_id in self._reserved:
+            raise DuplicateJob("a job of that id is alive", job_id, "give each job its own id")
+        self._reserved.add(job_id)
+        if not again:
+            self.keeper.count()
+        return job_id
+
+    def unreserve(self, job_id: str) -> None:
+        """A job is in, or is not to come in any more."""
+        self._reserved.discard(job_id)
+
+    def _refuse(self, request: JobRequest, job_id: str) -> None:
         if self.closed is not None:
             kind = Draining if self.closed == DRAINS else EngineStopped
-            raise kind("the job was not taken", request.id or "", self.closed)
-        seq = self._next_seq
-        job_id = request.id if request.id is not None else f"{seq:04d}"
-        if job_id in self._living:
-            raise DuplicateJob("a job of that id is alive", job_id, "give each job its own id")
+            raise kind("the job was not taken", job_id, self.closed)
         if self.workloads and request.circuit and request.circuit not in self.workloads:
             raise InputError("no such circuit", request.circuit, f"this engine has {', '.join(self.workloads)}")
+
+    def submit(self, request: JobRequest, job_id: str) -> Future[JobResult]:
+        """Queue a job under an id that was reserved; raises ``EngineStopped`` or ``InputError``."""
+        self._refuse(request, job_id)
+        seq = self._next_seq
         self._next_seq += 1
         now = self.board.clock()
         circuit = request.circuit or next(iter(self.workloads), "")
@@ -108,14 +129,8 @@ class Line:
         ahead = len(self.board.jobs)
         self._living[job_id] = self._by_seq[seq] = job
         self.board.add_job(job)
-        self.scheduler.submit(
-            seq,
-            request.partitions,
-            circuit=self._sort(request),
-            priority=request.priority,
-            deadline=request.deadline,
-            now=now,
-        )
+        missing = tuple(index for index, proof in enumerate(job.proofs) if proof is None)
+        there = request.partitions - len(missing)
         self.board.count(jobs_submitted=1)
         self.board.announce(
             EventKind.JOB_SUBMITTED,
@@ -128,7 +143,19 @@ class Line:
                 "ahead": ahead,
                 "priority": request.priority.name.lower(),
                 "deadline": request.deadline,
+                **({"resumed": there} if there else {}),
             },
+        )
+        if not missing:
+            self._conclude(job, now, None)
+            return job.future
+        self.scheduler.submit(
+            seq,
+            missing,
+            circuit=self._sort(request),
+            priority=request.priority,
+            deadline=request.deadline,
+            now=now,
         )
         self._make_way()
         self.wake_synthesis()
@@ -171,6 +198,7 @@ class Line:
             now = self.board.clock()
             old, job.priority, job.standing = job.priority, priority, priority
             self.scheduler.reprioritise(job.seq, priority, now)
+            self.keeper.reprioritised(job)
             fields = {"old": old.name.lower(), "new": priority.name.lower()}
             self.board.announce(EventKind.JOB_REPRIORITISED, now, job=job, fields=fields)
             self._make_way()
@@ -178,9 +206,9 @@ class Line:
         return True
 
     def cancel_all(self, why: str) -> None:
-        """Cancel every job."""
+        """Cancel every job. The journal keeps them open: the next session resumes them."""
         for job in self.board.jobs:
-            self._end(job, JobState.CANCELLED, self.board.clock(), None, why)
+            self._end(job, JobState.CANCELLED, self.board.clock(), None, why, resumes=True)
 
     def fail_all(self, why: str) -> None:
         """Fail every job."""
@@ -350,10 +378,13 @@ class Line:
                 self._withhold(slot, part.job, bad, now, worker)
             fine = {index: proof for index, proof, well in fate if well}
             if fine and not part.job.over:
-                self._accept(part.job, fine, checked, now, worker)
+                self._accept(slot, part.job, fine, checked, now, worker)
             self._conclude(part.job, now, worker)
 
-    def _accept(self, job: Job, proofs: Mapping[int, bytes], checked: bool, now: float, worker: Worker) -> None:
+    def _accept(
+        self, slot: Slot, job: Job, proofs: Mapping[int, bytes], checked: bool, now: float, worker: Worker
+    ) -> None:
+        self.keeper.proved(job, proofs, checked, self._device(slot))
         for index, proof in proofs.items():
             job.proofs[index] = proof
         job.verified = job.verified and checked
@@ -363,6 +394,7 @@ class Line:
         self.board.announce(EventKind.PARTITION_DONE, now, worker, job=job, partitions=tuple(proofs), fields=fields)
 
     def _withhold(self, slot: Slot, job: Job, bad: tuple[int, ...], now: float, worker: Worker) -> None:
+        self.keeper.rejected(job, bad, self._device(slot))
         self.board.count(proofs_withheld=len(bad))
         self.board.announce(
             EventKind.PROOF_WITHHELD,
@@ -518,6 +550,8 @@ class Line:
         worker: Worker | None,
         error: str | None,
         result: JobResult | None = None,
+        *,
+        resumes: bool = False,
     ) -> None:
         """End a job, once: give up what it holds, tell, and set its future when the lock is free."""
         if job.over:
@@ -535,10 +569,18 @@ class Line:
         if counter is not None:
             self.board.count(**{counter: 1})
         if result is not None:
-            self.board.deliveries.append(partial(job.future.set_result, result))
+            self.board.deliveries.append(self.keeper.done(job, result))
             return
         self._release(job)
-        self.board.deliveries.append(partial(job.future.set_exception, _failure(job, state, error)))
+        failure = _failure(job, state, error)
+        self.board.deliveries.append(self.keeper.ended(job, state, error, failure, resumes=resumes))
+
+    def _device(self, slot: Slot) -> DeviceRecord | None:
+        return None if slot.device is None else self.board.devices[slot.device]
+
+    def _knob(self, kind: EventKind, fields: dict[str, FieldValue]) -> None:
+        self.board.announce(kind, self.board.clock(), fields=fields)
+        self.keeper.knob(kind, fields, self.book.current.generation)
 
     def _release(self, job: Job) -> None:
         """Stop what runs for a job and drop what waits."""

@@ -262,6 +262,9 @@ def _engine(event: Event) -> Iterator[_Line]:
             yield _Line("error", ENGINE, _text("worker died", worker=event.worker, error=error))
         elif event.device is not None:
             yield _Line("info", ENGINE, _text("pipeline GPU worker stopped", worker_id=_worker_ids(event)[0]))
+    elif event.kind is EventKind.JOURNAL:
+        level = "warn" if fields.get("trouble") else "info"
+        yield _Line(level, ENGINE, _text("journal", note=fields.get("line")))
     elif event.kind is EventKind.FIRST_RUN and event.start is not None:
         yield _Line("info", ENGINE, _text("first run", what=fields.get("what"), elapsed_ms=_ms(event.at - event.start)))
 

@@ -83,10 +83,11 @@ class Job:
 
     @classmethod
     def accept(cls, seq: int, job_id: str, circuit: str, request: JobRequest, now: float) -> Job:
-        """A new job with all partitions pending."""
-        count = request.partitions
-        views = [PartitionView(index, PartitionState.PENDING) for index in range(count)]
-        job = cls(seq, job_id, circuit, request, Future(), now, views, [None] * count, count)
+        """A new job with all partitions pending whose proofs are not there."""
+        proofs = [request.proofs.get(index) for index in range(request.partitions)]
+        states = [PartitionState.PENDING if proof is None else PartitionState.DONE for proof in proofs]
+        views = [PartitionView(index, state) for index, state in enumerate(states)]
+        job = cls(seq, job_id, circuit, request, Future(), now, views, proofs, proofs.count(None))
         job.priority = job.standing = request.priority
         return job
 

@@ -1,0 +1,223 @@
+"""What the engine tells the journal, and what it waits for: the seam between the line and ``Journal``.
+
+Without a journal every method does nothing. With one, what is told within a transaction is appended to the journal's
+queue and costs some microseconds; what has to be on the disk is waited for outside the engine's lock: a job's
+submission before its future is given out, its hand-over before the future is set.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from prover.errors import InputError, ProverError
+from prover.model import EventKind, FieldValue, JobState, KnobValue, Span
+from prover.pipeline.interfaces import JobRequest, JobResult
+from prover.pipeline.journal_records import ENDED, JobEntry, KnobEntry, Stage, TimingEntry
+from prover.pipeline.records import DuplicateJob, Job, JobFailed, Slot
+
+if TYPE_CHECKING:
+    from prover.pipeline.board import DeviceRecord
+    from prover.pipeline.clock import EngineClock
+    from prover.pipeline.journal import Answer, Journal
+
+HandOver = Callable[[], None]
+"""Sets a job's future. Called with no lock held, once; may wait for the disk."""
+
+
+def device_key(uuid: str, name: str) -> str:
+    """What the validity ledger knows a device by: a GPU by its UUID, another by its name."""
+    return uuid or name
+
+
+class Keeper:
+    """What is kept of jobs, knobs and devices. Made before the engine's threads; reads the journal then, not later."""
+
+    def __init__(self, journal: Journal | None, clock: EngineClock, wall: Callable[[], float] = time.time) -> None:
+        self.journal = journal
+        self._clock = clock
+        self._wall = wall
+        self._offset = wall() - clock()
+        self._prefix = ""
+        self._number = 0
+        self._tallies: dict[str, tuple[int, int]] = {}
+        self._rejected: dict[str, set[tuple[int, str]]] = {}
+        """Of living jobs: which partition did not verify, made where."""
+        if journal is not None:
+            number = journal.next_number()
+            self._number = number or 0
+            self._prefix = "" if number is not None else f"{token_hex(2)}-"  # ids must not meet those that it holds
+            self._tallies = {tally.device: (tally.good, tally.bad) for tally in journal.devices()}
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def name(self, given: str | None) -> str:
+        """The next job's id: as given, or a number that no job had, in this session or in one of the journal's."""
+        return f"{self._prefix}{self._number:04d}" if given is None else given
+
+    def count(self) -> None:
+        """The name is taken; jobs with names of their own are counted too. Called within a transaction, as ``name``."""
+        self._number += 1
+
+    def submitted(self, job: str, request: JobRequest, circuit: str) -> None:
+        """Keep a job before it is acknowledged. Waits for the disk: never within a transaction.
+
+        A journal that cannot be written answers at once, and the job goes on without it.
+
+        Raises:
+            DuplicateJob: another job had this id.
+            InputError: if the request cannot be kept.
+        """
+        if self.journal is None:
+            return
+        try:
+            json.dumps(dict(request.origin))
+        except (TypeError, ValueError) as error:
+            raise InputError("a job's origin is not JSON", job, str(error)) from error
+        now = self._wall()
+        deadline = None if request.deadline is None else request.deadline + now - self._clock()
+        entry = JobEntry(
+            job, circuit, request.partitions, now, int(request.priority), deadline, request.origin, request.files
+        )
+        with self._clock.outside():
+            answer = self.journal.submit(entry).result()
+        if answer.refused:
+            raise DuplicateJob("a job of that id was submitted before", job, "give each job its own id")
+
+    def reprioritised(self, job: Job) -> None:
+        """A living job has another priority."""
+        if self.journal is not None:
+            self.journal.prioritised(job.id, int(job.priority))
+
+    def withdrawn(self, job: str, why: str) -> None:
+        """A job that was kept is not taken after all."""
+        if self.journal is not None:
+            self.journal.ended(job, Stage.CANCELLED, why)
+
+    def done(self, job: Job, result: JobResult) -> HandOver:
+        """A job has all its proofs. Returns what gives them to the caller once the claim is on the disk."""
+        self._rejected.pop(job.id, None)
+        if self.journal is None or job.request.hands_over:
+            return partial(job.future.set_result, result)
+        return partial(self._hand_over, self.journal, self.journal.claim(job.id), job, result)
+
+    def ended(self, job: Job, state: JobState, error: str | None, failure: ProverError, *, resumes: bool) -> HandOver:
+        """A job ended without its proofs; one that ``resumes`` stays open for the next session. Returns what tells the
+        caller: a failure is told once it is on the disk, a cancellation waits for nobody.
+        """
+        self._rejected.pop(job.id, None)
+        if self.journal is None or resumes:
+            return partial(job.future.set_exception, failure)
+        answer = self.journal.ended(job.id, _STAGES[state], error)
+        if state is JobState.CANCELLED:
+            return partial(job.future.set_exception, failure)
+        return partial(self._tell, answer, job, failure)
+
+    # -- proofs, devices ----------------------------------------------------------------------------------------------
+
+    def tally(self, device: str) -> tuple[int, int]:
+        """Good and bad proofs of a device, by its key, in the sessions before this one."""
+        return self._tallies.get(device, (0, 0))
+
+    def proved(self, job: Job, proofs: Mapping[int, bytes], verified: bool, device: DeviceRecord | None) -> None:
+        """Proofs of partitions are accepted."""
+        if device is not None and verified:
+            device.good += len(proofs)
+        if self.journal is None:
+            return
+        key = "" if device is None else device.key
+        for partition, proof in proofs.items():
+            self.journal.proved(job.id, partition, proof, verified=verified, device=key)
+
+    def rejected(self, job: Job, partitions: tuple[int, ...], device: DeviceRecord | None) -> None:
+        """Proofs of partitions do not verify. One that fails again on the same device counts once: then the witness or
+        the key is at fault.
+        """
+        if device is None:
+            return
+        seen = self._rejected.setdefault(job.id, set()) if not job.over else set()
+        fresh = {(partition, device.key) for partition in partitions} - seen
+        seen |= fresh
+        device.bad += len(fresh)
+        if self.journal is not None:
+            for _ in fresh:
+                self.journal.rejected(device.key)
+
+    # -- knobs, times -------------------------------------------------------------------------------------------------
+
+    def knob(self, kind: EventKind, fields: dict[str, FieldValue], generation: int) -> None:
+        """A change of a knob was accepted or refused."""
+        if self.journal is None or kind not in (EventKind.KNOB_PROPOSED, EventKind.KNOB_REFUSED):
+            return
+        reason, new = fields.get("reason"), _knob_value(fields["new"])
+        self.journal.knob(
+            KnobEntry(
+                self._wall(),
+                str(fields["name"]),
+                _knob_value(fields.get("old")),
+                "" if new is None else new,
+                str(fields.get("who") or ""),
+                str(fields.get("why") or ""),
+                generation,
+                bool(fields.get("undo")),
+                None if reason is None else str(reason),
+            )
+        )
+
+    def timed(self, slot: Slot, span: Span, device: DeviceRecord | None, ok: bool) -> None:
+        """A phase of a slot ended."""
+        if self.journal is None:
+            return
+        key = None if device is None else device.key
+        for job, partitions in slot.parts:
+            self.journal.timing(
+                TimingEntry(
+                    job.id,
+                    partitions,
+                    span.phase.value,
+                    span.start + self._offset,
+                    span.end - span.start,
+                    key,
+                    span.worker,
+                    slot.attempt,
+                    ok,
+                )
+            )
+
+    # -- resuming -----------------------------------------------------------------------------------------------------
+
+    def on_the_clock(self, unix: float) -> float:
+        """A Unix time on the engine's clock."""
+        return unix - self._wall() + self._clock()
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _hand_over(self, journal: Journal, claim: Answer, job: Job, result: JobResult) -> None:
+        """Give the proofs out if the claim is ours. A journal that does not know the job's proofs (it was full for a
+        time, and lost some) is no reason to withhold them; one that knows of another hand-over is.
+        """
+        with self._clock.outside():
+            answer = claim.result()
+        if answer.refused:
+            stage, _ = journal.stage(job.id) or (None, None)
+            if stage is Stage.DELIVERING or stage in ENDED:
+                job.future.set_exception(JobFailed("job failed", f"job {job.id}: {answer.reason}"))
+                return
+            journal.ended(job.id, Stage.DELIVERED)
+        job.future.set_result(result)
+
+    def _tell(self, answer: Answer, job: Job, failure: ProverError) -> None:
+        with self._clock.outside():
+            answer.result()
+        job.future.set_exception(failure)
+
+
+_STAGES = {JobState.FAILED: Stage.FAILED, JobState.CANCELLED: Stage.CANCELLED}
+
+
+def _knob_value(value: FieldValue) -> KnobValue | None:
+    return str(value) if isinstance(value, float) else value
