@@ -164,7 +164,7 @@ class Engine:
                 try:
                     return line.submit(request, job)
                 finally:
-                    line.unreserve(job)
+                    line.keeper.release(job)
             circuit = request.circuit or next(iter(line.workloads), "")
         try:
             line.keeper.submitted(job, request, circuit)
@@ -174,7 +174,7 @@ class Engine:
                 raise
         finally:
             with transaction:
-                line.unreserve(job)
+                line.keeper.release(job)
         return self._take(request, keep=keep)  # an earlier session's job was named by this number
 
     def _admit(self, request: JobRequest, job: str) -> Future[JobResult]:

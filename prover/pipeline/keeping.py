@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, KnobValue, Span
 from prover.pipeline.interfaces import JobRequest, JobResult
 from prover.pipeline.journal_records import ENDED, JobEntry, KnobEntry, Stage, TimingEntry
-from prover.pipeline.records import DuplicateJob, Job, JobFailed, Slot
+from prover.pipeline.records import DuplicateJob, Job, JobCancelled, JobFailed, Slot
 
 if TYPE_CHECKING:
     from prover.pipeline.board import DeviceRecord
@@ -44,6 +44,8 @@ class Keeper:
         self._offset = wall() - clock()
         self._prefix = ""
         self._number = 0
+        self._reserved: set[str] = set()
+        """Ids of jobs that are on their way in."""
         self._tallies: dict[str, tuple[int, int]] = {}
         self._rejected: dict[str, set[tuple[int, str]]] = {}
         """Of living jobs: which partition did not verify, made where."""
@@ -55,13 +57,31 @@ class Keeper:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def name(self, given: str | None) -> str:
-        """The next job's id: as given, or a number that no job had, in this session or in one of the journal's."""
-        return f"{self._prefix}{self._number:04d}" if given is None else given
+    def reserve(self, given: str | None, living: Container[str], *, again: bool) -> str:
+        """An id that no living job has and no other gets until ``release``, ``given`` or made. Called within a
+        transaction. ``again``: it was given in an earlier session.
 
-    def count(self) -> None:
-        """The name is taken; jobs with names of their own are counted too. Called within a transaction, as ``name``."""
-        self._number += 1
+        Raises:
+            DuplicateJob: the id that was given is taken.
+        """
+        job = given if given is not None else self._made()
+        while given is None and (job in living or job in self._reserved):
+            self._number += 1  # somebody gave this number to a job as its name
+            job = self._made()
+        if job in living or job in self._reserved:
+            raise DuplicateJob("a job of that id is alive", job, "give each job its own id")
+        self._reserved.add(job)
+        if not again:
+            self._number += 1  # for jobs with names of their own too
+        return job
+
+    def release(self, job: str) -> None:
+        """A job is in, or is not to come in any more."""
+        self._reserved.discard(job)
+
+    def _made(self) -> str:
+        """A number that no job had in this session or in one that the journal remembers, unless as a given name."""
+        return f"{self._prefix}{self._number:04d}"
 
     def submitted(self, job: str, request: JobRequest, circuit: str) -> None:
         """Keep a job before it is acknowledged. Waits for the disk: never within a transaction.
@@ -78,10 +98,16 @@ class Keeper:
             json.dumps(dict(request.origin))
         except (TypeError, ValueError) as error:
             raise InputError("a job's origin is not JSON", job, str(error)) from error
-        now = self._wall()
-        deadline = None if request.deadline is None else request.deadline + now - self._clock()
+        deadline = None if request.deadline is None else request.deadline + self._offset  # equal ones stay equal
         entry = JobEntry(
-            job, circuit, request.partitions, now, int(request.priority), deadline, request.origin, request.files
+            job,
+            circuit,
+            request.partitions,
+            self._wall(),
+            int(request.priority),
+            deadline,
+            request.origin,
+            request.files,
         )
         with self._clock.outside():
             answer = self.journal.submit(entry).result()
@@ -105,11 +131,12 @@ class Keeper:
             return partial(job.future.set_result, result)
         return partial(self._hand_over, self.journal, self.journal.claim(job.id), job, result)
 
-    def ended(self, job: Job, state: JobState, error: str | None, failure: ProverError, *, resumes: bool) -> HandOver:
+    def ended(self, job: Job, state: JobState, error: str | None, *, resumes: bool) -> HandOver:
         """A job ended without its proofs; one that ``resumes`` stays open for the next session. Returns what tells the
         caller: a failure is told once it is on the disk, a cancellation waits for nobody.
         """
         self._rejected.pop(job.id, None)
+        failure = _failure(job, state, error)
         if self.journal is None or resumes:
             return partial(job.future.set_exception, failure)
         answer = self.journal.ended(job.id, _STAGES[state], error)
@@ -192,7 +219,7 @@ class Keeper:
 
     def on_the_clock(self, unix: float) -> float:
         """A Unix time on the engine's clock."""
-        return unix - self._wall() + self._clock()
+        return unix - self._offset
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
@@ -217,6 +244,12 @@ class Keeper:
 
 
 _STAGES = {JobState.FAILED: Stage.FAILED, JobState.CANCELLED: Stage.CANCELLED}
+
+
+def _failure(job: Job, state: JobState, error: str | None) -> ProverError:
+    if state is JobState.FAILED:
+        return JobFailed("job failed", error or "")
+    return JobCancelled("job cancelled", f"job {job.id}", error or "")
 
 
 def _knob_value(value: FieldValue) -> KnobValue | None:

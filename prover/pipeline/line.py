@@ -24,11 +24,8 @@ from prover.pipeline.knobs import KnobSet
 from prover.pipeline.pacer import Pacer
 from prover.pipeline.records import (
     Draining,
-    DuplicateJob,
     EngineStopped,
     Job,
-    JobCancelled,
-    JobFailed,
     Slot,
     SlotPart,
     Status,
@@ -78,8 +75,6 @@ class Line:
         """Called when the last slot under way has ended."""
         self._next_seq = 0
         self._living: dict[str, Job] = {}
-        self._reserved: set[str] = set()
-        """Ids of jobs that are on their way in."""
         self._by_seq: dict[int, Job] = {}
         self._pending: list[tuple[Slot, Any]] = []
 
@@ -90,25 +85,10 @@ class Line:
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
-    def reserve(self, request: JobRequest, *, again: bool = False) -> str:
-        """A job's id, which no other gets until ``unreserve``; raises ``EngineStopped`` or ``InputError``. ``again``:
-        it had its id in an earlier session.
-        """
+    def reserve(self, request: JobRequest, *, again: bool) -> str:
+        """A job's id, until ``keeper.release``; raises ``EngineStopped`` or ``InputError``."""
         self._refuse(request, request.id or "")
-        job_id = self.keeper.name(request.id)
-        while request.id is None and (job_id in self._living or job_id in self._reserved):
-            self.keeper.count()  # somebody gave this number to a job as its name
-            job_id = self.keeper.name(None)
-        if job_id in self._living or job_id in self._reserved:
-            raise DuplicateJob("a job of that id is alive", job_id, "give each job its own id")
-        self._reserved.add(job_id)
-        if not again:
-            self.keeper.count()
-        return job_id
-
-    def unreserve(self, job_id: str) -> None:
-        """A job is in, or is not to come in any more."""
-        self._reserved.discard(job_id)
+        return self.keeper.reserve(request.id, self._living, again=again)
 
     def _refuse(self, request: JobRequest, job_id: str) -> None:
         if self.closed is not None:
@@ -572,8 +552,7 @@ class Line:
             self.board.deliveries.append(self.keeper.done(job, result))
             return
         self._release(job)
-        failure = _failure(job, state, error)
-        self.board.deliveries.append(self.keeper.ended(job, state, error, failure, resumes=resumes))
+        self.board.deliveries.append(self.keeper.ended(job, state, error, resumes=resumes))
 
     def _device(self, slot: Slot) -> DeviceRecord | None:
         return None if slot.device is None else self.board.devices[slot.device]
@@ -607,9 +586,3 @@ _ENDINGS: dict[JobState, tuple[EventKind, str | None]] = {
     JobState.FAILED: (EventKind.JOB_FAILED, "jobs_failed"),
     JobState.CANCELLED: (EventKind.JOB_CANCELLED, None),
 }
-
-
-def _failure(job: Job, state: JobState, error: str | None) -> ProverError:
-    if state is JobState.FAILED:
-        return JobFailed("job failed", error or "")
-    return JobCancelled("job cancelled", f"job {job.id}", error or "")

@@ -66,7 +66,7 @@ def test_a_job_is_acknowledged_once_it_is_on_the_disk_and_nobody_else_waits(path
     with session(path) as (engine, journal):
         with locked(path):
             submitting = Background(engine.submit, request(1, 2))
-            until(lambda: engine._line._reserved and taken_from_the_queue(engine))
+            until(lambda: engine._line.keeper._reserved and taken_from_the_queue(engine))
             assert engine.propose(Change("synthesis_lookahead", 3)).accepted
             assert engine.snapshot().jobs == () and not engine.cancel("0000")
             with pytest.raises(DuplicateJob):
@@ -137,7 +137,7 @@ def test_a_job_that_comes_while_the_engine_stops_is_not_taken_and_not_resumed(pa
     with session(path) as (engine, journal):
         with locked(path):
             submitting = Background(engine.submit, request(1))
-            until(lambda: engine._line._reserved and taken_from_the_queue(engine))
+            until(lambda: engine._line.keeper._reserved and taken_from_the_queue(engine))
             engine.stop()
         submitting.wait()
         assert isinstance(submitting.error, EngineStopped)

@@ -11,7 +11,7 @@ from fake_workload import FakeWorkload, fake_device, proof_of
 from kept_engine import Gate, check_result, request, session, stages, until
 
 from prover.errors import InputError
-from prover.model import EventKind, JobState, PartitionState
+from prover.model import EventKind, JobState, KnobValue, PartitionState, Priority
 from prover.pipeline.delivery import deliver
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import JobRequest, JobResult
@@ -276,3 +276,39 @@ def test_resuming_twice_makes_nothing_twice(path: Path) -> None:
         gate.open.set()
         check_result(first.futures["0000"].result(30), 7, 3)
         assert not second.futures and workload.calls["synthesize"] == 2
+
+
+def test_another_priority_is_kept(path: Path) -> None:
+    with session(path, start=False) as (engine, _):
+        engine.submit(request(1, priority=Priority.LOW))
+        assert engine.reprioritise("0000", Priority.CRITICAL)
+    with session(path, start=False) as (engine, journal):
+        resumed(engine, journal)
+        assert [job.priority for job in engine.snapshot().jobs] == [Priority.CRITICAL]
+
+
+def test_a_batch_of_resumed_jobs_is_made_together(path: Path) -> None:
+    with session(path, start=False) as (engine, journal):
+        for number in range(3):
+            engine.submit(request(number, 3))
+        for number in range(3):
+            journal.proved(f"{number:04d}", number, proof_of(number, number), verified=True, device="fake 0")
+    knobs: dict[str, KnobValue] = {"slot_size": 0, "max_batch_size": 3, "max_batch_wait_ms": 10_000}
+    with session(path, knobs=knobs, start=False) as (engine, journal):
+        done = resumed(engine, journal)
+        engine.start()
+        for number, future in enumerate(done.futures.values()):
+            check_result(future.result(30), number, 3)
+        assert engine.most_slots_alive == 1
+        assert journal.flush(30)
+        assert next(timing.partitions for timing in journal.timings("0001")) == (0, 2)
+        assert set(stages(path).values()) == {"delivered"}
+
+
+def test_jobs_of_another_circuit_wait_for_a_session_that_has_it(path: Path) -> None:
+    with session(path, FakeWorkload(circuit="other"), start=False) as (engine, _):
+        engine.submit(request(1))
+    with session(path) as (engine, journal):
+        assert resumed(engine, journal).line == "1 job of other left"
+    with session(path, FakeWorkload(circuit="other")) as (engine, journal):
+        check_result(resumed(engine, journal).futures["0000"].result(30), 1, 1)
