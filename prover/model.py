@@ -294,6 +294,24 @@ class KnobView:
 
 
 @dataclass(frozen=True, slots=True)
+class PacerView:
+    """The controller of ``max_gpu_queue_depth`` as it stands. ``None`` where nothing was measured yet."""
+
+    target: int
+    """Finished syntheses that should wait; 0: off."""
+    waiting: int
+    in_work: int
+    limit: int | None
+    """The most that may be on their way; None while it is off."""
+    synthesis_s: float | None
+    """Seconds of a slot's synthesis, smoothed."""
+    device_s: float | None
+    """Seconds that all devices together are taken by a slot, smoothed."""
+    holding: bool
+    """Whether a synthesis that could begin is held back now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Counters:
     """Totals since the engine started."""
 
@@ -325,5 +343,12 @@ class Snapshot:
     counters: Counters
     activity: str | None = None
     """What the engine does before it can prove ("making the proving key 42 %"), or ``None``."""
+    pacer: PacerView | None = None
+    critical_wait_s: float | None = None
+    """The longest that a synthesised slot of a critical job waits for a device: for one slot, as long as the longest of
+    the latest. ``None`` before one was proved.
+    """
+    draining: bool = False
+    """Whether it takes no more jobs until it is resumed."""
     memory_used: int | None = None
     memory_total: int | None = None

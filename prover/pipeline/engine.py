@@ -337,6 +337,9 @@ class Engine:
             knob_generation=knobs.generation,
             counters=board.counters,
             activity=self._activity,
+            pacer=self._line.pacer.view,
+            critical_wait_s=max(tuple(self._line.sections), default=None),
+            draining=self._line.closed == DRAINS,
         )
 
     def device_views(self) -> tuple[DeviceView, ...]:

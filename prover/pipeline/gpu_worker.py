@@ -22,7 +22,7 @@ from prover.pipeline.line import Line
 from prover.pipeline.records import Slot, Worker, one_line
 from prover.pipeline.workers import WorkerPool
 
-_BEFORE_LOCK = frozenset({Phase.SETUP, Phase.H2D})
+_BEFORE_LOCK = frozenset({Phase.QUEUED, Phase.SETUP, Phase.H2D})
 
 
 class GpuStage:
@@ -105,7 +105,7 @@ class GpuStage:
             with line.board.transaction:
                 passage.unlock()
                 wanted = line.finalize(slot, now, worker, passage.active_s)
-                line.pacer.proved(passage.locked_s, passage.section_s(now), self.pool.target, line.board.proving)
+                line.proved(passage.locked_s, passage.section_s(now), self.pool.target)
                 split = knobs.flag("split_prove")
                 if wanted and split:
                     line.pend(slot, pending)
@@ -131,12 +131,10 @@ class GpuStage:
 
     def _critical_comes(self) -> bool:
         """Whether a critical slot is about to ask for the lock, and will get here without anybody else's having it."""
-        phases = self.record.phases
-        if any(slot.urgent and phase in _BEFORE_LOCK for slot, phase in phases.items()):
+        slots = [worker.slot for worker in self.pool.members]
+        if any(slot is not None and slot.urgent and slot.phase in _BEFORE_LOCK for slot in slots):
             return True
-        free = any(
-            worker.slot is None or phases.get(worker.slot) is not Phase.LOCK_WAIT for worker in self.pool.members
-        )
+        free = any(slot is None or slot.phase is not Phase.LOCK_WAIT for slot in slots)
         return free and self._line.channel.holds(lambda slot: slot.urgent)
 
     def _makes_room(self) -> bool:

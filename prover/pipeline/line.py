@@ -9,6 +9,7 @@ to blame.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -53,6 +54,8 @@ class Line:
         )
         self.book = KnobBook(knobs, laggards, self._knob, board.clock)
         self.pacer = Pacer()
+        self.sections: deque[float] = deque(maxlen=32)
+        """Seconds that the latest slots spent on their devices."""
         self.workloads: Mapping[str, Workload] = {}
         """By circuit; none while they are loaded. The first is what a job means that names none."""
         self.closed: str | None = None
@@ -305,6 +308,11 @@ class Line:
         worker.blocked = True  # seen by others only if the channel makes it wait
         if not self.channel.put(slot, slot.key, beyond=self._critical_waits and not slot.urgent):
             self._leave(slot, self.board.clock(), worker, ok=False)
+
+    def proved(self, locked_s: float, section_s: float, workers: int) -> None:
+        """A slot has left its device: seconds under its lock, and on the device without the wait for that."""
+        self.sections.append(section_s)
+        self.pacer.proved(locked_s, section_s, workers, self.board.proving)
 
     def taken(self) -> None:
         """A worker took a slot: another synthesis may begin."""

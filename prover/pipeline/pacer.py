@@ -16,7 +16,7 @@ new, ``target`` and one slot for each idle GPU worker may be on their way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from prover.model import PacerView
 
 _WEIGHT = 0.25
 """Of the latest measurement in the smoothed one."""
@@ -30,24 +30,6 @@ class _Smoothed:
 
     def take(self, seconds: float) -> None:
         self.value = seconds if self.value is None else self.value + _WEIGHT * (seconds - self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class PacerView:
-    """The controller as it stands. ``None`` where nothing was measured yet."""
-
-    target: int
-    """Finished syntheses that should wait; 0: off."""
-    waiting: int
-    in_work: int
-    limit: int | None
-    """The most that may be on their way; None while it is off."""
-    synthesis_s: float | None
-    """Seconds of a slot's synthesis, smoothed."""
-    device_s: float | None
-    """Seconds that all devices together are taken by a slot, smoothed."""
-    holding: bool
-    """Whether a synthesis that could begin is held back now."""
 
 
 class Pacer:
@@ -89,4 +71,4 @@ class Pacer:
         return target + idle_workers + max(1, round(synthesis / max(device, 1e-9)))
 
 
-__all__ = ["Pacer", "PacerView"]
+__all__ = ["Pacer"]
