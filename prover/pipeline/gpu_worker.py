@@ -96,6 +96,7 @@ class GpuStage:
             now = clock()
             with line.board.transaction:
                 passage.unlock()
+                line.proved(passage.locked_s, passage.section_s(now), self.pool.target)
                 self._failed(worker, slot, error, now)
                 line.rest(worker)
             if not isinstance(error, Exception):

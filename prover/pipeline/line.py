@@ -228,9 +228,10 @@ class Line:
         if self.board.paused or self.draining or not self.workloads:
             return None
         knobs = self.book.current
-        if not self.scheduler.critical and not self._paced(knobs):
-            return None
         size, now = knobs.integer("slot_size"), self.board.clock()
+        if not self.scheduler.critical and not self._paced(knobs, now):
+            self.begin_at = self.pacer.ready_at
+            return None
         how = Cut(
             size, knobs.integer("max_batch_size"), knobs.integer("max_batch_wait_ms") / 1000, knobs.flag("sort_by_type")
         )
@@ -238,17 +239,19 @@ class Line:
         if assignment is None:
             self.begin_at = self.scheduler.ready_at
             return None
+        self.pacer.begun(now)
         self._start(assignment, size, now, worker)
         slot = self._slot(assignment)
         self.take_over(worker, slot)
         self.board.turn(slot, Phase.SYNTHESIS, now, worker)
         return slot
 
-    def _paced(self, knobs: KnobSet) -> bool:
+    def _paced(self, knobs: KnobSet, now: float) -> bool:
         """Whether ``max_gpu_queue_depth`` lets another synthesis begin."""
         target, channel = knobs.integer("max_gpu_queue_depth"), self.channel
         waiting = channel.queued + channel.held
-        return self.pacer.may_begin(target, waiting, len(self.synthesising), channel.waiting, not self.scheduler.empty)
+        wanted = not self.scheduler.empty
+        return self.pacer.may_begin(target, waiting, len(self.synthesising), channel.waiting, now, wanted)
 
     def _start(self, assignment: Assignment, size: int, now: float, worker: Worker) -> None:
         """The first slot of a job, or of the jobs of a batch, is begun."""
@@ -418,6 +421,7 @@ class Line:
         """
         phase = slot.phase
         if phase is Phase.SYNTHESIS:
+            self.pacer.failed()
             self._synthesised(slot)
         self._leave(slot, now, worker, ok=False)
         cause = error if isinstance(error, str) else one_line(error)
