@@ -6,10 +6,10 @@ It bounds what is on its way (finished syntheses that wait, and those in work) a
     synthesis itself must hold
 
 so that, when a slot's synthesis is done, about ``target`` others wait before it. A start follows a slot that a device
-took, or one that failed on the way, so in steady state starts come at the pace of the devices. Where many are missing at
-once they are begun a little faster than devices take them, not all together: begun together they would end together,
-and wait. There is no integral to wind up and no count of completions to drift: a slot that fails
-is simply no longer on its way (the constant-work-in-process discipline: Spearman, Woodruff, Hopp 1990, "CONWIP").
+took, or one that failed on the way, so in steady state starts come at the pace of the devices. Where many are missing
+at once they are begun a little faster than devices take them, not all together: begun together they would end
+together, and wait. There is no integral to wind up and no count of completions to drift: a slot that fails is simply no
+longer on its way (the constant-work-in-process discipline: Spearman, Woodruff, Hopp 1990, "CONWIP").
 
 The device's seconds are those that it is taken for, not those between two slots: where it starves, these are long
 because it starves, and to pace by them would keep it starved. Until both have been seen, cold or for a circuit that is
