@@ -322,6 +322,8 @@ class Counters:
     partitions_failed: int = 0
     proofs_verified: int = 0
     proofs_withheld: int = 0
+    workers_replaced: int = 0
+    """Worker threads that died and have a successor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
             }
             for stage in snapshot.stages
         ],
+        "workers_replaced": counters.workers_replaced,
         "jobs": [_job(job, frame.at) for job in snapshot.jobs],
         "knobs": {
             knob.name: {"wanted": knob.wanted, "in_force": knob.in_force, "lagging": list(knob.lagging)}

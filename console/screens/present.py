@@ -209,6 +209,8 @@ def _totals(frame: Frame) -> tuple[Figure, ...]:
     figures = [Figure("partitions verified", str(counters.proofs_verified))]
     if counters.proofs_withheld:
         figures.append(Figure("withheld", str(counters.proofs_withheld), "bad"))
+    if counters.workers_replaced:
+        figures.append(Figure("workers replaced", str(counters.workers_replaced), "bad"))
     if frame.snapshot.memory_used is not None:
         figures.append(Figure("slots", size(frame.snapshot.memory_used)))
     return tuple(figures)

@@ -100,8 +100,19 @@ class Transaction:
         finally:
             deliveries, self._board.deliveries = self._board.deliveries, []
             self._board.lock.release()
-        for deliver in deliveries:
+        _deliver(deliveries)
+
+
+def _deliver(deliveries: list[Callable[[], None]]) -> None:
+    """Call each, whatever another one raises; the first failure is raised at the end."""
+    failure: BaseException | None = None
+    for deliver in deliveries:
+        try:
             deliver()
+        except BaseException as error:  # noqa: BLE001 - raised below: it is a caller's callback that failed
+            failure = failure or error
+    if failure is not None:
+        raise failure
 
 
 class Board:

@@ -107,6 +107,7 @@ class Engine:
             self._line.workloads = {workload.circuit: workload}
         self._started: float = clock()
         self._state = "new"
+        self._drain_until = float("inf")
         self._stopped = threading.Event()
         self.accepting = threading.Event()
         """Set but while the engine drains."""
@@ -244,9 +245,14 @@ class Engine:
 
     def stop(self, drain_timeout_s: float | None = 0.0) -> None:
         """Stop: slots that were begun may end for at most this long (None: the knob ``drain_timeout_s``), then all
-        jobs are cancelled. Returns when every thread is over; a second caller waits for the first.
+        jobs are cancelled. Returns when every thread is over. A second caller waits for the first, and cuts its drain
+        short if it gives it less time.
         """
         with self._board.transaction:
+            if drain_timeout_s is None:
+                drain_timeout_s = self._line.book.current.integer("drain_timeout_s")
+            self._drain_until = min(self._drain_until, self._board.clock() + drain_timeout_s)
+            self._drained.notify_all()
             if self._state == "new":
                 self._state = "stopped"
                 self._line.closed = "the engine is stopped"
@@ -259,9 +265,7 @@ class Engine:
                 self._line.closed = "the engine stops"
                 self._line.draining = True
                 self._line.channel.set_open(True)  # slots that were begun may end even while paused
-                if drain_timeout_s is None:
-                    drain_timeout_s = self._line.book.current.integer("drain_timeout_s")
-                self._drain(drain_timeout_s)
+                self._drain()
         self.accepting.set()  # who waits to submit finds out
         if not first:
             with self._board.clock.outside():
@@ -507,7 +511,7 @@ class Engine:
             workload = self._loader(progress, self._load_token)
         except Cancelled:
             return
-        except Exception as error:  # noqa: BLE001 - whatever a loader raises is told to every job
+        except BaseException as error:  # noqa: BLE001 - whatever a loader raises is told to every job
             cause = one_line(error)
             self._activity = f"cannot prove: {cause}"
             with self._board.transaction:
@@ -521,12 +525,11 @@ class Engine:
             self._board.first_run("load", began, now)
             self._line.wake_synthesis()
 
-    def _drain(self, timeout_s: float) -> None:
-        """Wait, within a transaction, until nothing that was begun is under way."""
+    def _drain(self) -> None:
+        """Wait, within a transaction, until nothing that was begun is under way, or the time for it is over."""
         clock = self._board.clock
-        deadline = clock() + timeout_s
         while self._line.under_way:
-            left = deadline - clock()
+            left = self._drain_until - clock()
             if left <= 0:
                 return
             self._board.wait(self._drained, left)

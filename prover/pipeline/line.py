@@ -18,6 +18,7 @@ from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase, Priority
 from prover.pipeline.board import Board, DeviceRecord
 from prover.pipeline.channel import Channel
+from prover.pipeline.failure import one_line_detail
 from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
 from prover.pipeline.keeping import Keeper
 from prover.pipeline.knob_book import KnobBook
@@ -424,18 +425,18 @@ class Line:
             self.pacer.failed()
             self._synthesised(slot)
         self._leave(slot, now, worker, ok=False)
-        cause = error if isinstance(error, str) else one_line(error)
+        cause, detail = (error, None) if isinstance(error, str) else (one_line(error), one_line_detail(error))
         if len(slot.parts) == 1:
-            self._fail(slot.job, slot.partitions, now, worker, phase, cause)
+            self._fail(slot.job, slot.partitions, now, worker, phase, cause, detail)
         else:
-            self._make_again(slot, f"made again apart: {cause}", now, worker)
+            self._make_again(slot, f"made again apart: {cause}", now, worker, detail)
 
     def requeue(self, slot: Slot, error: ProverError, now: float, worker: Worker) -> None:
         """A device failed a slot that another, or less crowded one can make: it is made again from synthesis on."""
         self._leave(slot, now, worker, ok=False)
         self._make_again(slot, one_line(error), now, worker)
 
-    def _make_again(self, slot: Slot, why: str, now: float, worker: Worker) -> None:
+    def _make_again(self, slot: Slot, why: str, now: float, worker: Worker, detail: str | None = None) -> None:
         for job, partitions in slot.parts:
             if job.over:
                 continue
@@ -446,7 +447,7 @@ class Line:
                 job=job,
                 partitions=partitions,
                 device=slot.device,
-                fields={"error": why},
+                fields={"error": why} if detail is None else {"error": why, "detail": detail},
             )
             self._again(job, partitions, slot.attempt, now)
 
@@ -516,6 +517,7 @@ class Line:
         worker: Worker,
         phase: Phase | None,
         cause: str,
+        detail: str | None = None,
     ) -> None:
         if job.over:
             return
@@ -530,7 +532,7 @@ class Line:
             job=job,
             partitions=partitions,
             phase=phase,
-            fields={"error": cause},
+            fields={"error": cause} if detail is None else {"error": cause, "detail": detail},
         )
         self._end(job, JobState.FAILED, now, worker, f"{where}: {cause}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -182,6 +182,7 @@ class LineFormat:
             synthesis = event.phase is Phase.SYNTHESIS
             message = "partition synthesis failed" if synthesis else "partition GPU proving failed"
             yield _Line("error", ENGINE, _text(message, error=event.fields.get("error"), **about))
+            yield from _detail(event, about)
         elif event.kind is EventKind.PROOF_WITHHELD:
             yield _Line("warn", ENGINE, _text("proof self-check FAILED — proof is invalid", **about))
         else:
@@ -256,10 +257,12 @@ def _engine(event: Event) -> Iterator[_Line]:
     elif event.kind is EventKind.SLOT_REQUEUED:
         about = {"job_id": event.job, "partition": _number(event.partitions), "gpu": event.device}
         yield _Line("warn", ENGINE, _text("partition is made again", **about, error=fields.get("error")))
+        yield from _detail(event, about)
     elif event.kind is EventKind.WORKER_STOPPED:
         error = fields.get("error")
         if error is not None:
             yield _Line("error", ENGINE, _text("worker died", worker=event.worker, error=error))
+            yield from _detail(event, {"worker": event.worker})
         elif event.device is not None:
             yield _Line("info", ENGINE, _text("pipeline GPU worker stopped", worker_id=_worker_ids(event)[0]))
     elif event.kind is EventKind.JOURNAL:
@@ -267,6 +270,13 @@ def _engine(event: Event) -> Iterator[_Line]:
         yield _Line(level, ENGINE, _text("journal", note=fields.get("line")))
     elif event.kind is EventKind.FIRST_RUN and event.start is not None:
         yield _Line("info", ENGINE, _text("first run", what=fields.get("what"), elapsed_ms=_ms(event.at - event.start)))
+
+
+def _detail(event: Event, about: Mapping[str, FieldValue]) -> Iterator[_Line]:
+    """Where an unforeseen failure was raised, in a line of its own: the line before it stays the daemon's."""
+    detail = event.fields.get("detail")
+    if detail is not None:
+        yield _Line("error", ENGINE, _text("failure detail", **about, detail=detail))
 
 
 def _worker_ids(event: Event) -> tuple[int, int]:

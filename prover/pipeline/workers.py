@@ -12,6 +12,7 @@ from typing import Protocol
 
 from prover.model import EventKind
 from prover.pipeline.board import Board
+from prover.pipeline.failure import one_line_detail
 from prover.pipeline.records import Worker, one_line
 
 
@@ -40,6 +41,8 @@ class WorkerPool:
         self._board = board
         self._device = device
         self._workers: dict[int, Worker] = {}
+        self._dead = 0
+        """Workers that died and have no successor yet."""
         self.members: tuple[Worker, ...] = ()
         """The living workers; replaced whole, may be read without the lock."""
 
@@ -64,6 +67,9 @@ class WorkerPool:
             self._workers[index] = worker
             recruits.append(worker)
         self.members = tuple(self._workers.values())
+        if self._dead:
+            self._board.count(workers_replaced=min(self._dead, len(recruits)))
+            self._dead = 0
         return recruits
 
     def start(self, worker: Worker, on_end: Callable[[], None]) -> None:
@@ -79,12 +85,13 @@ class WorkerPool:
 
     def _main(self, worker: Worker, on_end: Callable[[], None]) -> None:
         cause: str | None = None
+        detail: str | None = None
         with self._board.transaction:
             self._board.announce(EventKind.WORKER_STARTED, self._board.clock(), worker, device=worker.device)
         try:
             self._stage.work(worker)
         except BaseException as error:  # noqa: BLE001 - a worker that dies of anything is replaced and its job told
-            cause = one_line(error)
+            cause, detail = one_line(error), one_line_detail(error)
         with self._board.transaction:
             try:
                 if cause is not None:
@@ -92,7 +99,8 @@ class WorkerPool:
             finally:
                 worker.slot, worker.knobs, worker.blocked = None, None, False
                 self._forget(worker)
-                self._ended(worker, cause)
+                self._dead += cause is not None
+                self._ended(worker, cause, detail)
                 self.ended.append(worker)
                 on_end()
 
@@ -101,8 +109,10 @@ class WorkerPool:
             del self._workers[worker.index]
             self.members = tuple(self._workers.values())
 
-    def _ended(self, worker: Worker, cause: str | None) -> None:
+    def _ended(self, worker: Worker, cause: str | None, detail: str | None = None) -> None:
         fields = {"stage": self.name, "error": cause}
+        if detail is not None:
+            fields["detail"] = detail
         self._board.announce(EventKind.WORKER_STOPPED, self._board.clock(), worker, device=worker.device, fields=fields)
         self._board.events.give_back(worker.ring)
 

@@ -72,6 +72,9 @@ def test_a_worker_that_dies_is_replaced_and_its_job_told(step: str) -> None:
         stopped = r.events(EventKind.WORKER_STOPPED)[0]
         started = [event.worker for event in r.events(EventKind.WORKER_STARTED)]
         assert stopped.fields["error"] == "Death: at once"
+        assert "test_engine_failures" not in str(stopped.fields["detail"])
+        assert "engine_rig.py" in str(stopped.fields["detail"])
+        assert r.engine.snapshot().counters.workers_replaced == 1
         assert started.count(stopped.worker) == 2
         assert [stage.workers for stage in r.engine.snapshot().stages] == [1, 2, 2]
 
