@@ -28,6 +28,7 @@ from console.screens.help import HelpScreen
 from console.screens.overview import OverviewScreen
 from console.settings import ConsoleSettings, state_folder
 from console.theming import DEFAULT_THEME, ThemeFile, stylesheet
+from console.windows import DEFAULT_WINDOW, WINDOWS
 from prover.errors import ProverError
 from prover.model import KnobValue
 from prover.pipeline.interfaces import Receipt
@@ -37,8 +38,6 @@ from widgets.keybar import KeyBar
 from widgets.knobs import KnobPanel, show
 from widgets.logview import LogView
 
-WINDOWS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Seconds that the lane can cover."""
 _AWAY_S = 1.0
 """Pace while the terminal is out of focus or the picture is frozen."""
 _NOTICE_S = 6.0
@@ -64,13 +63,18 @@ class ConsoleApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONSOLE)]
 
     def __init__(
-        self, feed: Feed, settings: ConsoleSettings, themes: Mapping[str, ThemeFile], notices: Iterable[str] = ()
+        self,
+        feed: Feed,
+        settings: ConsoleSettings,
+        themes: Mapping[str, ThemeFile],
+        notices: Iterable[str] = (),
+        window_s: float = DEFAULT_WINDOW,
     ) -> None:
         # Without colour the whole screen keeps the terminal's own two; weight and reversal carry the rest.
         super().__init__(css_path=stylesheet(), ansi_color=None if settings.colour else True)
         self.feed = feed
         self.settings = settings
-        self.window_s = WINDOWS[2]
+        self.window_s = window_s
         self.frozen_at: float | None = None
         self.current: Frame | None = None
         self.crash: Exception | None = None

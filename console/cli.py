@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "setup": "make a development key for a circuit (single party: not for production)",
     "vkey": "export the verifying key of a zkey",
     "bench": "throughput sweep without the console",
+    "simulate": "the console on a modelled box: learn the knobs without the hardware",
     "knobs": "list the knobs",
     "doctor": "what this machine has and what is missing",
 }
@@ -33,7 +34,7 @@ READER_GONE = 128 + 13
 BRIEF = frozenset({"prove", "verify", "vkey"})
 """Commands whose process ends with them and makes no garbage: to collect it, at the end above all, only takes time."""
 
-READ_CONFIGURATION = frozenset({None, "bench"})
+READ_CONFIGURATION = frozenset({None, "bench", "simulate"})
 """Who reads ``--config`` by itself; the others look at it, so that a wrong one is told."""
 
 COMMON_VALUED = frozenset({"--device", "--config", "--set"})

@@ -10,6 +10,7 @@ from console.feeds.interfaces import Feed
 from console.frame import Frame
 from console.progress import ProgressLine
 from console.settings import ConsoleSettings
+from console.windows import DEFAULT_WINDOW
 from prover.cancel import Cancelled, CancelToken
 from prover.model import KnobValue
 from prover.pipeline.interfaces import Receipt
@@ -18,10 +19,9 @@ from prover.pipeline.knobs import KnobSpec
 _LOOK_S = 0.25
 _SETTLE_S = 1.25
 """Figures are worked out once a second: the frame is taken after they know of the job."""
-_WINDOW_S = 60.0
 
 
-def first_frame(feed: Feed, cancel: CancelToken) -> tuple[Frame, list[str]]:
+def first_frame(feed: Feed, cancel: CancelToken, window_s: float = DEFAULT_WINDOW) -> tuple[Frame, list[str]]:
     """The frame soon after the end of the first job, or of a paused engine once that is ready, and the log's lines.
 
     Raises what ended the feed, or ``Cancelled``.
@@ -33,7 +33,7 @@ def first_frame(feed: Feed, cancel: CancelToken) -> tuple[Frame, list[str]]:
         while not cancel.cancelled:
             if feed.failure is not None:
                 raise feed.failure
-            frame = feed.poll(_WINDOW_S)
+            frame = feed.poll(window_s)
             lines += feed.take_lines()
             counters = frame.snapshot.counters
             paused = frame.snapshot.paused and frame.snapshot.activity is None  # then nothing will end

@@ -82,6 +82,14 @@ def read_configuration(path: Path, *, required: bool) -> dict[str, object]:
         raise InputError("configuration cannot be read", str(path), str(error)) from error
 
 
+def read_knob_table(option: str | None) -> dict[str, object]:
+    """The ``[knobs]`` of the configuration that ``--config`` names, or of the default one. Raises ``InputError``."""
+    table = read_configuration(config_path(option), required=option is not None).get("knobs", {})
+    if not isinstance(table, dict):
+        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
+    return table
+
+
 def read_console_section(path: Path, *, required: bool) -> ConsoleSettings:
     """Settings from the ``[console]`` section of a configuration file. Raises ``InputError`` naming the entry."""
     section = read_configuration(path, required=required).get("console", {})

@@ -354,3 +354,5 @@ class Snapshot:
     """Whether it takes no more jobs until it is resumed."""
     memory_used: int | None = None
     memory_total: int | None = None
+    simulated: bool = False
+    """A modelled box: no proof was made."""

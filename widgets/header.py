@@ -22,7 +22,7 @@ _SENTENCE, _SHORT = 47, 30
 class HeaderData:
     """``subjects`` are pairs of what is proved and on what, the longest first. ``state`` colours the sentence, of which
     ``short`` is a form without its reason; ``clock`` is hours, minutes, seconds; ``freeze`` is a note such as
-    ``frozen 12 s`` or empty."""
+    ``frozen 12 s`` or empty; ``mark`` is a word that must not be missed, such as ``SIMULATED``."""
 
     subjects: tuple[tuple[str, str], ...]
     state: DeviceState
@@ -30,6 +30,7 @@ class HeaderData:
     clock: str
     short: str = ""
     freeze: str = ""
+    mark: str = ""
 
 
 class HeaderLine(Canvas[HeaderData]):
@@ -43,6 +44,9 @@ class HeaderLine(Canvas[HeaderData]):
         clock = data.clock if width >= _ROOMY else data.clock[:5]
         room = width - len(_NAME) - len(clock) - 9  # the signs and spaces between the parts
         line = self.line().add(_NAME, "name").add("  ")
+        if data.mark:
+            line.add(f" {self.text(data.mark)} ", "cursor").add("  ")
+            room -= cell_len(data.mark) + 4
         line.add(self._subject(room - (_SENTENCE if width >= _ROOMY else _SHORT)), "label")
         right = self.line()
         if data.freeze:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prover.device import check_spec
 from prover.errors import InputError
@@ -16,17 +16,18 @@ from prover.errors import InputError
 if TYPE_CHECKING:
     from console.progress import ProgressLine
     from prover.cancel import CancelToken
-    from prover.device import OpenedDevices
     from prover.device.protocol import Device
     from prover.groth16.workload import CircuitWorkload, WitnessFiles
-    from prover.pipeline.interfaces import Workload
+    from prover.pipeline.interfaces import EngineDevice, Workload
     from prover.pipeline.knobs import KnobSet
     from prover.pipeline.sweep import Level, Sweep
+    from prover.simulation.model import Model
     from prover.timeline import DeviceFigures
 
 SCHEMA = "cuzk-top/bench/1"
 STANDARD_MODE = {"slot_size": 0}
 """A proof is one slot unless told otherwise: then one client cannot overlap synthesis and proving, and two can."""
+_MODEL_FOLD_S = 2.0
 MEANINGS = {
     "clients": "proofs kept in flight: each that ends is followed by the next",
     "proofs": "proofs measured, without warm-up (and failed ones)",
@@ -51,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-j", dest="clients", required=True, metavar="N[,N...]", help="numbers of clients")
     add("--circuit", metavar="NAME or ZKEY", help="a built-in circuit, or a snarkjs key")
     add("--witness", metavar="WTNS", help="witness for a ZKEY (default: the one beside it)")
-    add("--partitions", type=int, default=1, metavar="P", help="partitions of a proof (1)")
+    add("--preset", metavar="NAME", help="measure a modelled box instead, on its own clock (SIMULATED)")
+    add("--model", metavar="FILE", help="the same with a model of your own")
+    add("--partitions", type=int, metavar="P", help="partitions of a proof (1; a model says its own)")
     add("--warmup", type=int, default=1, metavar="W", help="proofs before each measurement, left out (1)")
     width = max(len(column) for column in MEANINGS)
     listing = "\n".join(f"  {column:<{width}}  {meaning}" for column, meaning in MEANINGS.items())
@@ -69,12 +72,20 @@ def run(args: argparse.Namespace) -> int:
         ("--partitions", args.partitions, 1, 1024),
         ("--warmup", args.warmup, 0, 1_000_000),
     ):
-        if not least <= value <= most:
+        if value is not None and not least <= value <= most:
             raise InputError("number is out of range", f"{option} {value}", f"give {least} to {most}")
     check_spec(args.device)
-    knobs = _knobs(args)
+    modelled = args.preset is not None or args.model is not None
+    model = _model(args) if modelled else None
+    knobs = _knobs(args, model)
     with ProgressLine() as progress:
-        report = run_interruptibly(lambda cancel: _measure(args, clients, knobs, progress, cancel))
+
+        def measure(cancel: CancelToken) -> dict[str, Any]:
+            if model is not None:
+                return _measure_model(args, model, clients, knobs, progress, cancel)
+            return _measure(args, clients, knobs, progress, cancel)
+
+        report = run_interruptibly(measure)
     if args.json:
         from console.cli import print_json
 
@@ -94,14 +105,26 @@ def _clients(text: str) -> list[int]:
     return numbers
 
 
-def _knobs(args: argparse.Namespace) -> KnobSet:
-    from console.settings import config_path, read_configuration
+def _model(args: argparse.Namespace) -> Model:
+    for option in ("circuit", "witness"):
+        if getattr(args, option) is not None:
+            raise InputError("a model has its own circuit", f"--{option}", "leave it out, or leave the model out")
+    from console.feeds.modelled import choose_model
+
+    return choose_model(args.preset, args.model, args.device, args.partitions)
+
+
+def _knobs(args: argparse.Namespace, model: Model | None) -> KnobSet:
+    from console.settings import read_knob_table
     from prover.pipeline.knobs import load_knobs
 
-    table = read_configuration(config_path(args.config), required=args.config is not None).get("knobs", {})
-    if not isinstance(table, dict):
-        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
-    knobs = load_knobs(table, os.environ, args.knobs, base=STANDARD_MODE)
+    table = read_knob_table(args.config)
+    if model is not None:
+        from prover.simulation.box import modelled_knobs
+
+        knobs = modelled_knobs(model, table, os.environ, args.knobs)
+    else:
+        knobs = load_knobs(table, os.environ, args.knobs, base=STANDARD_MODE)
     if knobs.flag("paused"):
         raise InputError("a paused engine proves nothing", "paused=true", "leave that knob out")
     return knobs
@@ -121,12 +144,51 @@ def _measure(
     for device in opened.devices:
         device.prepare(workload.key.curve, progress=progress)
     engine = Engine(workload, opened.devices, knobs, spare=lambda ordinal: HostDevice(ordinal=ordinal))
-    sweep = Sweep(inputs, args.partitions, args.count, clients, args.warmup)
+    sweep = Sweep(inputs, _partitions(args), args.count, clients, args.warmup)
     engine.start()
     try:
-        return report(sweep, workload, opened, knobs, sweep.measure(engine, progress, cancel))
+        return report(sweep, workload, opened.devices, opened.note, knobs, sweep.measure(engine, progress, cancel))
     finally:
         engine.stop()
+
+
+def _measure_model(
+    args: argparse.Namespace,
+    model: Model,
+    clients: list[int],
+    knobs: KnobSet,
+    progress: ProgressLine,
+    cancel: CancelToken,
+) -> dict[str, Any]:
+    """The same sweep over a modelled box, as fast as its clock can go."""
+    from prover.pipeline.clock import VirtualClock
+    from prover.pipeline.sweep import Sweep
+    from prover.simulation.box import ModelledEngine
+
+    clock = VirtualClock()
+    with clock.attending():
+        engine = ModelledEngine(model, knobs, clock)
+        memory = engine.modelled.memory
+        sweep = Sweep(
+            lambda job: job,
+            model.partitions,
+            args.count,
+            clients,
+            args.warmup,
+            fold_s=_MODEL_FOLD_S,
+            forget_peak=memory.take_peak,
+            peak_bytes=memory.take_peak,
+        )
+        engine.start()
+        try:
+            levels = sweep.measure(engine, progress, cancel)
+            return report(sweep, engine.modelled, engine.modelled.devices(), None, knobs, levels, model=model.name)
+        finally:
+            engine.stop()
+
+
+def _partitions(args: argparse.Namespace) -> int:
+    return 1 if args.partitions is None else int(args.partitions)
 
 
 def _workload(
@@ -140,7 +202,7 @@ def _workload(
 
         files = WitnessFiles.open(Path(name), threads=cores, progress=progress, cancel=cancel)
         witness = _witness(Path(name), args.witness)
-        return files, lambda job: [witness] * args.partitions
+        return files, lambda job: [witness] * _partitions(args)
     if args.witness is not None:
         raise InputError("a witness belongs to a zkey", args.witness, "give --circuit ZKEY too")
     from console.settings import warn_of_cache
@@ -151,7 +213,7 @@ def _workload(
     circuit = CircuitWorkload.open(
         builtin(name or default_for(device.capability)), threads=cores, progress=progress, cancel=cancel, device=device
     )
-    return circuit, lambda job: circuit.sample_inputs(job, args.partitions)
+    return circuit, lambda job: circuit.sample_inputs(job, _partitions(args))
 
 
 def _witness(zkey: Path, given: str | None) -> Path:
@@ -163,28 +225,35 @@ def _witness(zkey: Path, given: str | None) -> Path:
 
 
 def report(
-    sweep: Sweep, workload: Workload, opened: OpenedDevices, knobs: KnobSet, levels: Iterable[Level]
+    sweep: Sweep,
+    workload: Workload,
+    devices: Sequence[EngineDevice],
+    note: str | None,
+    knobs: KnobSet,
+    levels: Iterable[Level],
+    model: str | None = None,
 ) -> dict[str, Any]:
-    """The report in the contract's schema."""
+    """The report in the contract's schema. ``note`` is of the devices; ``model`` names the box if it is modelled."""
     return {
         "schema": SCHEMA,
-        "simulated": False,
-        "device": ", ".join(f"{device.name} ({device.capability.arch})" for device in opened.devices),
-        "device_note": opened.note,
+        "simulated": model is not None,
+        **({} if model is None else {"model": model}),
+        "device": ", ".join(f"{device.name} ({device.capability.arch})" for device in devices),
+        "device_note": note,
         "circuit": workload.circuit,
         "constraints": workload.constraints,
         "partitions": sweep.partitions,
         "knobs": dict(knobs),
-        "runs": [_level(level, opened.devices) for level in levels],
+        "runs": [_level(level, devices) for level in levels],
     }
 
 
-def _level(level: Level, devices: Sequence[Device]) -> dict[str, Any]:
+def _level(level: Level, devices: Sequence[EngineDevice]) -> dict[str, Any]:
     """A run; figures of several devices are their mean, and stand apart in ``devices``."""
     run = level.run
     each = [_device(device) for device in run.devices]
     active = [device.gpu_active_s for device in run.devices if device.gpu_active_s is not None]
-    gpus = [device for device in devices if device.capability.kind == "cuda"]
+    gpus = cast("list[Device]", [device for device in devices if device.capability.kind == "cuda"])
     return {
         "concurrency": level.concurrency,
         "proofs": run.proofs,
@@ -253,13 +322,14 @@ def table(report: dict[str, Any]) -> str:
         f"slots of {size}" if size else "standard mode",
         f"on {report['device']}",
     )
+    simulated = f"SIMULATED {report['model']}, no proofs were made: " if report["simulated"] else ""
     note = "" if report["device_note"] is None else f"; {report['device_note']}"
     failures = [
         f"failed with {run['concurrency']} client{'s' if run['concurrency'] > 1 else ''}: {run['failure']}"
         for run in report["runs"]
         if run["failure"] is not None
     ]
-    return "\n".join([", ".join(about) + note, *lines, *failures]) + "\n"
+    return "\n".join([simulated + ", ".join(about) + note, *lines, *failures]) + "\n"
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,12 @@ from console.settings import (
     cache_problem,
     config_path,
     no_colour_wanted,
-    read_configuration,
     read_console_section,
+    read_knob_table,
     state_folder,
     warn_of_cache,
 )
+from console.windows import DEFAULT_WINDOW
 from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
 
@@ -48,6 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partitions", type=int, metavar="P", help="partitions of a job, each a whole instance of the circuit (8)"
     )
+    configure_look(parser)
+    for dest, option in _UNBUILT.items():
+        parser.add_argument(option, dest=dest, help=argparse.SUPPRESS)
+
+
+def configure_look(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that opens the console."""
     parser.add_argument(
         "--log", type=Path, metavar="PATH", help="follow this log, there or not yet, instead of the engine's own"
     )
@@ -56,30 +65,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--theme", metavar="NAME", help="dark, light, contrast, colourblind, or one of your own")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII signs only")
     parser.add_argument("--no-color", action="store_true", help="no colours (so does NO_COLOR)")
-    for dest, option in _UNBUILT.items():
-        parser.add_argument(option, dest=dest, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the console, or print a frame. Raises ``InputError`` for options that cannot be used."""
     _refuse(args)
+    settings = settings_of(args)
+    feed = _feed(args, settings)
+    if not args.once:
+        return open_console(feed, settings, notices=[*filter(None, [cache_problem()])])
+    warn_of_cache()
+    return print_once(feed, settings, as_json=args.json)
+
+
+def settings_of(args: argparse.Namespace) -> ConsoleSettings:
+    """How the console is to look. Raises ``InputError``, also where it needs a terminal and has none."""
     settings = _settings(args)
+    if args.json and not args.once:
+        raise InputError("--json prints one frame", "the console", "add --once")
     if not args.once and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise InputError("no terminal", "the console needs one", "use --once for one frame as text, --once --json")
     if settings.theme != ConsoleSettings().theme:
         from console.theming import read_themes, require_theme
 
         require_theme(settings.theme, read_themes()[0])
-    feed = _feed(args, settings)
-    return _once(feed, settings, as_json=args.json) if args.once else _open(feed, settings)
+    return settings
 
 
 def _refuse(args: argparse.Namespace) -> None:
     for dest, option in _UNBUILT.items():
         if getattr(args, dest) is not None:
             raise InputError("option is not built yet", option, "this version hosts the built-in workload only")
-    if args.json and not args.once:
-        raise InputError("--json prints one frame", "the console", "add --once")
     check_spec(args.device)
     if args.device.startswith("cuda"):
         from prover.device.cuda_probe import require
@@ -115,11 +131,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from prover.pipeline.knobs import load_knobs
     from prover.pipeline.log import LogFile
 
-    document = read_configuration(config_path(args.config), required=args.config is not None)
-    table = document.get("knobs", {})
-    if not isinstance(table, dict):
-        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
-    knobs = load_knobs(table, os.environ, args.knobs)
+    knobs = load_knobs(read_knob_table(args.config), os.environ, args.knobs)
     workload = BuiltinWorkload(args.workload, args.partitions or PARTITIONS, args.clients or CLIENTS)
     log: LogFile | None = None
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
@@ -136,15 +148,17 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     )
 
 
-def _open(feed: EngineFeed, settings: ConsoleSettings) -> int:
+def open_console(
+    feed: EngineFeed, settings: ConsoleSettings, notices: Sequence[str] = (), window_s: float = DEFAULT_WINDOW
+) -> int:
+    """Show the console until it is left; ``notices`` are told at its start, ``window_s`` is what its lanes show."""
     sys.setswitchinterval(0.001)  # the interface gets its turn between pieces of Python work
     _set_no_color(not settings.colour)
     from console.app import ConsoleApp
     from console.theming import read_themes
 
     themes, problems = read_themes()
-    unkept = cache_problem()
-    app = ConsoleApp(feed, settings, themes, [*problems, *([unkept] if unkept else [])])
+    app = ConsoleApp(feed, settings, themes, [*problems, *notices], window_s)
     app.run()
     ended = feed.stop(_STOP_S)
     for error in (app.crash, feed.failure):
@@ -166,14 +180,14 @@ def _set_no_color(plain: bool) -> None:
         os.environ.pop("NO_COLOR", None)
 
 
-def _once(feed: EngineFeed, settings: ConsoleSettings, *, as_json: bool) -> int:
+def print_once(feed: EngineFeed, settings: ConsoleSettings, *, as_json: bool, window_s: float = DEFAULT_WINDOW) -> int:
+    """Print one frame, soon after the first job's end."""
     from console.interrupts import run_interruptibly
     from console.once import first_frame, plain_screen
 
-    warn_of_cache()
     feed.start()
     try:
-        frame, lines = run_interruptibly(lambda cancel: first_frame(feed, cancel))
+        frame, lines = run_interruptibly(lambda cancel: first_frame(feed, cancel, window_s))
     finally:
         feed.stop(10.0)
     if as_json:

@@ -18,6 +18,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
     output = frame.throughput
     return {
         "schema": SCHEMA,
+        "simulated": snapshot.simulated,
         "circuit": snapshot.circuit,
         "workload": snapshot.workload,
         "paused": snapshot.paused,

@@ -112,7 +112,12 @@ class EngineFeed:
         gpus: GpuSource | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        specs: Mapping[str, KnobSpec] = REGISTRY,
+        machine: str = "host",
     ) -> None:
+        """``sampler`` samples the machine that is called ``machine``."""
+        self._specs = specs
+        self._machine = machine
         self._engine = engine
         self._sampler = sampler
         self._gpus = gpus
@@ -132,7 +137,7 @@ class EngineFeed:
     @property
     def specs(self) -> Mapping[str, KnobSpec]:
         """The registry."""
-        return REGISTRY
+        return self._specs
 
     @property
     def log_name(self) -> str:
@@ -251,8 +256,8 @@ class EngineFeed:
     ) -> DeviceFrame:
         since = now - slow.window - _MARGIN_S
         # A host's samples are the machine's; a GPU's are found by its UUID, the one name that CUDA and NVML share.
-        gpus = self._gpus if view.kind != "host" else None
-        samples = gpus.samples(view.uuid, since) if gpus is not None else tuple(host if view.kind == "host" else ())
+        gpus = self._gpus if view.kind == "cuda" else None
+        samples = gpus.samples(view.uuid, since) if gpus is not None else tuple(() if view.kind == "cuda" else host)
         history = self._lanes.setdefault(view.ordinal, LaneHistory(view.ordinal))
         lane = history.segments(self._timeline, begin, now)
         figures, shown = slow.figures.get(view.ordinal), slow.shown.get(view.ordinal)
@@ -349,7 +354,7 @@ class EngineFeed:
         feeds = [FeedView("engine", 0.0)]
         if self._sampler is not None:
             age = now - samples[-1].at if samples else None
-            feeds.append(FeedView("host", age, self._sampler.problem))
+            feeds.append(FeedView(self._machine, age, self._sampler.problem))
         if self._gpus is not None:
             newest = max((card.at for card in cards if card.at is not None), default=None)
             problem = self._gpus.problem or next((card.problem for card in cards if card.problem), None)

@@ -56,8 +56,11 @@ def stand_back(niceness: int = NICENESS) -> None:
 class HostedEngine:
     """``EngineView`` over an engine that is being made, runs, or failed to start."""
 
-    def __init__(self, starter: Starter, subject: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, starter: Starter, subject: str, clock: Callable[[], float] = time.monotonic, simulated: bool = False
+    ) -> None:
         self._starter = starter
+        self._simulated = simulated
         self._subject = subject
         self._clock = clock
         self._begun = clock()
@@ -105,6 +108,7 @@ class HostedEngine:
             knob_generation=0,
             counters=Counters(),
             activity=self._activity,
+            simulated=self._simulated,
         )
 
     def events(self, since: int) -> Sequence[Event]:

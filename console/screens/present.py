@@ -53,7 +53,8 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     circuit = what.partition(",")[0]
     name = circuit.removeprefix("built-in ")
     where, short = _where(frame.devices), _where(frame.devices, brief=True)
-    subjects = ((f"in-process · {what}", where), (what, where), (what, short), (circuit, short), (name, short))
+    home = "" if snapshot.simulated else "in-process · "
+    subjects = ((f"{home}{what}", where), (what, where), (what, short), (circuit, short), (name, short))
     brief = ""
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
@@ -63,7 +64,8 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
         state, sentence = DeviceState.IDLE, "no device"
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
     clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
-    return HeaderData(subjects, state, sentence, clock, brief, freeze)
+    mark = "SIMULATED" if snapshot.simulated else ""
+    return HeaderData(subjects, state, sentence, clock, brief, freeze, mark)
 
 
 def _where(devices: Sequence[DeviceFrame], *, brief: bool = False) -> str:
@@ -88,6 +90,8 @@ def _told(devices: Sequence[DeviceFrame]) -> tuple[DeviceState, str, str]:
 def device(frame: Frame, one: DeviceFrame) -> DeviceData:
     """The device panel."""
     view = one.view
+    if view.kind == "model":
+        return _modelled(frame, one)
     return present_gpu.panel(frame, one, _shared(frame, one)) if view.kind == "cuda" else _host(frame, one)
 
 
@@ -110,6 +114,21 @@ def _host(frame: Frame, one: DeviceFrame) -> DeviceData:
         figures=_figures(one),
         usage_now=percent(newest.cpu if newest is not None else None),
         samples=tuple((sample.at, sample.cpu) for sample in one.samples if sample.cpu is not None),
+    )
+
+
+def _modelled(frame: Frame, one: DeviceFrame) -> DeviceData:
+    """A modelled device: no counters, and the chart shows the modelled machine's memory."""
+    known = [sample for sample in one.samples if sample.memory_used is not None and sample.memory_total]
+    pairs = tuple((sample.at, 100 * (sample.memory_used or 0) / (sample.memory_total or 1)) for sample in known)
+    over = span(frame.window)
+    return replace(
+        _shared(frame, one),
+        notes=(f"a model, no proofs are made · last {over}", f"last {over}"),
+        figures=_figures(one),
+        usage_name="mem",
+        usage_now=percent(pairs[-1][1] if pairs else None),
+        samples=pairs,
     )
 
 
@@ -166,7 +185,7 @@ def pipeline(frame: Frame) -> PipelineData:
     finalizing = stages.get("finalizing", _NO_STAGE)
     in_flight = sum(job.state in (JobState.WAITING, JobState.RUNNING) for job in snapshot.jobs)
     counters = snapshot.counters
-    word = "GPU" if any(one.view.kind == "cuda" for one in frame.devices) else "device"
+    word = "GPU" if any(one.view.kind != "host" for one in frame.devices) else "device"
     capacity = gpu.capacity
     stops = (
         Stop("requests", "req", f"{in_flight}"),
@@ -212,7 +231,7 @@ def _totals(frame: Frame) -> tuple[Figure, ...]:
     if counters.workers_replaced:
         figures.append(Figure("workers replaced", str(counters.workers_replaced), "bad"))
     if frame.snapshot.memory_used is not None:
-        figures.append(Figure("slots", size(frame.snapshot.memory_used)))
+        figures.append(Figure("memory" if frame.snapshot.simulated else "slots", size(frame.snapshot.memory_used)))
     return tuple(figures)
 
 
@@ -297,7 +316,7 @@ def _hint(spec: KnobSpec) -> str:
 
 def why(frame: Frame) -> SentencesData:
     """The diagnosis in sentences."""
-    word = "GPU" if any(one.view.kind == "cuda" for one in frame.devices) else "device"
+    word = "GPU" if any(one.view.kind != "host" for one in frame.devices) else "device"
     return SentencesData(
         f"Why is the {word} not busy?",
         tuple(Sentence(remark.text, remark.kind) for remark in frame.diagnosis.remarks),

@@ -32,7 +32,7 @@ from prover.pipeline.records import Job, Slot, SlotPart, Worker
 from prover.timeline import Occupancy, device_state
 
 if TYPE_CHECKING:
-    from prover.device.protocol import Device
+    from prover.pipeline.interfaces import EngineDevice
 
 Clock = Callable[[], float]
 _DEVICE_PHASES = frozenset(DEVICE_PHASES)
@@ -42,7 +42,7 @@ _ALONE: Mapping[str, FieldValue] = {}
 class DeviceRecord:
     """A device, its lock, and the phases of the slots that are on it."""
 
-    def __init__(self, device: Device, board: Board) -> None:
+    def __init__(self, device: EngineDevice, board: Board) -> None:
         self.device = device
         self.ordinal = device.ordinal
         self.lock = DeviceLock(board.lock, board.wait, board.condition)

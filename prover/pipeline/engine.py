@@ -23,6 +23,7 @@ from prover.pipeline.interfaces import (
     Cancelled,
     CancelToken,
     Change,
+    EngineDevice,
     JobRequest,
     JobResult,
     Progress,
@@ -58,7 +59,7 @@ class Engine:
     def __init__(
         self,
         workload: Workload | Mapping[str, Workload] | Loader,
-        devices: Sequence[Device],
+        devices: Sequence[EngineDevice],
         knobs: KnobSet | None = None,
         *,
         clock: Clock = time.monotonic,
@@ -463,7 +464,7 @@ class Engine:
 
     # -- devices ------------------------------------------------------------------------------------------------------
 
-    def _add_device(self, device: Device) -> None:
+    def _add_device(self, device: EngineDevice) -> None:
         record = DeviceRecord(device, self._board)
         record.good, record.bad = self._line.keeper.tally(record.key)
         if record.ordinal in self._board.devices:

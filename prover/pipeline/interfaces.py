@@ -16,6 +16,7 @@ from prover.cancel import Cancelled, CancelToken
 from prover.model import Event, KnobValue, Priority, Snapshot
 
 if TYPE_CHECKING:
+    from prover.device.values import Capability
     from prover.pipeline.journal_records import InputFile
 
 
@@ -73,6 +74,21 @@ class Workload(Protocol):
         """Whether all verify."""
 
 
+def is_simulated(workload: Workload) -> bool:
+    """Whether a workload is modelled: it proves nothing, and nothing of it ever counts as verified."""
+    return bool(getattr(workload, "simulated", False))
+
+
+class EngineDevice(Protocol):
+    """What the engine itself reads of a ``prover.device.Device``; the rest is between it and the workload."""
+
+    ordinal: int
+    name: str
+    product: str
+    uuid: str
+    capability: Capability
+
+
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """One proof request."""
@@ -107,7 +123,7 @@ class JobResult:
     submitted: float
     ended: float
     verified: bool = True
-    """False only if ``self_check`` was off for any of its partitions."""
+    """False only if ``self_check`` was off for any of its partitions, or if they are modelled and no proofs at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +208,7 @@ __all__ = [
     "Cancelled",
     "Change",
     "EngineControl",
+    "EngineDevice",
     "EngineView",
     "JobRequest",
     "JobResult",
@@ -199,4 +216,5 @@ __all__ = [
     "Receipt",
     "SlotProver",
     "Workload",
+    "is_simulated",
 ]

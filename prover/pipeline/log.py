@@ -52,8 +52,10 @@ class _Line:
 class LineFormat:
     """Events to lines. Keeps what it must remember of jobs in flight, nothing of ended ones."""
 
-    def __init__(self, wall_offset_s: float) -> None:
+    def __init__(self, wall_offset_s: float, simulated: bool = False) -> None:
+        """``simulated``: each line says so, in the outermost span."""
         self._offset = wall_offset_s
+        self._mark = "SIMULATED: " if simulated else ""
         self._jobs: dict[str, _JobFacts] = {}
 
     def lines(self, event: Event, level: str = "trace") -> list[str]:
@@ -67,7 +69,7 @@ class LineFormat:
 
     def _write(self, at: float, line: _Line) -> str:
         stamp = datetime.fromtimestamp(at + self._offset, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return f"{stamp} {line.level.upper():>5} {line.span}{line.target}: {line.message}"
+        return f"{stamp} {line.level.upper():>5} {self._mark}{line.span}{line.target}: {line.message}"
 
     def _lines(self, event: Event) -> Iterator[_Line]:
         if event.kind is EventKind.SPAN:
@@ -316,8 +318,10 @@ class LogFile:
     LIMIT_BYTES = 8 * 2**20
     KEPT = 3
 
-    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES, stem: str = "engine") -> None:
+        """``stem`` is the file's name without its ending."""
         self._folder = folder
+        self._stem = stem
         self._limit = limit_bytes
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -340,7 +344,7 @@ class LogFile:
         os.close(self._descriptor)
 
     def _open(self) -> None:
-        self.path, self._descriptor = _claim(self._folder)
+        self.path, self._descriptor = _claim(self._folder, self._stem)
         self._size = os.fstat(self._descriptor).st_size
 
     def _rotate(self) -> None:
@@ -352,10 +356,10 @@ class LogFile:
         self._open()
 
 
-def _claim(folder: Path) -> tuple[Path, int]:
+def _claim(folder: Path, stem: str) -> tuple[Path, int]:
     """The first log file that no living process writes, opened and locked."""
     for number in range(1, 1000):
-        path = folder / ("engine.log" if number == 1 else f"engine-{number}.log")
+        path = folder / (f"{stem}.log" if number == 1 else f"{stem}-{number}.log")
         while True:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -380,11 +384,13 @@ def _is(path: Path, descriptor: int) -> bool:
 class LogWriter:
     """The thread that turns events into lines of a file. Workers never wait for it; what it misses it says."""
 
-    def __init__(self, events: EventLog, file: LogFile, level: Callable[[], str], wall_offset_s: float) -> None:
+    def __init__(
+        self, events: EventLog, file: LogFile, level: Callable[[], str], wall_offset_s: float, simulated: bool = False
+    ) -> None:
         self._events = events
         self._file = file
         self._level = level
-        self._format = LineFormat(wall_offset_s)
+        self._format = LineFormat(wall_offset_s, simulated)
         self._bell = events.subscribe()
         self._stopping = False
         self._seq = 0

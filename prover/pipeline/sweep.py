@@ -21,7 +21,6 @@ from prover.pipeline.interfaces import JobResult
 from prover.resources import peak_rss_bytes, reset_peak_rss
 from prover.timeline import RunFigures, Timeline
 
-_FOLD_S = 0.2
 Tell = Callable[[str, float | None], None]
 
 
@@ -51,6 +50,11 @@ class Sweep:
     count: int
     clients: Sequence[int]
     warmup: int = 1
+    fold_s: float = 0.2
+    """How often events are taken in, on the engine's clock: before a ring of theirs is full."""
+    forget_peak: Callable[[], object] = reset_peak_rss
+    peak_bytes: Callable[[], int | None] = peak_rss_bytes
+    """The most memory since ``forget_peak`` was called: the process's, or the modelled machine's."""
 
     def measure(self, engine: Engine, tell: Tell, cancel: CancelToken) -> Iterator[Level]:
         """Run the levels one after the other on a started engine.
@@ -66,7 +70,7 @@ class Sweep:
                 tell(f"{words}: warming up", None)
                 self._feed(engine, clients, self.warmup, first, None, None, cancel)
                 first += self.warmup
-            reset_peak_rss()
+            self.forget_peak()
             timeline = Timeline(window_s=None, pause_s=math.inf)
             timeline.last_seq = engine.event_log.last_seq
             verified, failure = self._feed(engine, clients, self.count, first, timeline, partial(tell, words), cancel)
@@ -76,7 +80,7 @@ class Sweep:
                 raise RuntimeError(f"{timeline.missed} events were lost: the figures would be wrong")
             (run,) = timeline.runs()
             phases, active = timeline.phase_statistics(), timeline.active_statistics()
-            yield Level(clients, run, phases, active, verified, failure, peak_rss_bytes())
+            yield Level(clients, run, phases, active, verified, failure, self.peak_bytes())
 
     def _feed(
         self,
@@ -98,7 +102,7 @@ class Sweep:
         feeder = Feeder(engine, self.inputs, self.partitions, clients, count, first, ended, engine.clock)
         feeder.start()
         try:
-            while not feeder.wait(_FOLD_S):
+            while not feeder.wait(self.fold_s):
                 if cancel.cancelled:
                     raise Cancelled
                 if timeline is not None:

@@ -1,0 +1,103 @@
+"""A modelled box, hosted: the engine over a model on a paced clock, its clients, and a log that says SIMULATED."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from console.feeds.builtin import HostedSession
+from console.feeds.hosted import Session, Starter
+from prover.cancel import CancelToken
+from prover.errors import InputError
+from prover.model import DeviceSample
+from prover.pipeline.clock import PacedClock
+from prover.pipeline.interfaces import Progress
+from prover.pipeline.knobs import KnobSet
+from prover.simulation.box import MODELLED_REGISTRY, ModelledEngine
+from prover.simulation.model import Model
+from prover.simulation.presets import DEFAULT, preset
+
+if TYPE_CHECKING:
+    from prover.pipeline.feeder import Feeder
+    from prover.pipeline.log import LogFile, LogWriter
+
+
+def choose_model(name: str | None, path: str | None, device: str = "auto", partitions: int | None = None) -> Model:
+    """The model that ``--preset`` or ``--model`` names. Raises ``InputError``."""
+    if device != "auto":
+        raise InputError("a model has its own device", f"--device {device}", "leave it out")
+    if name is not None and path is not None:
+        raise InputError("one model at a time", "--preset and --model", "leave one of them out")
+    if path is not None:
+        from prover.simulation.model_file import read_model
+
+        model = read_model(Path(path), MODELLED_REGISTRY)
+    else:
+        model = preset(name or DEFAULT, MODELLED_REGISTRY)
+    return model if partitions is None else replace(model, partitions=partitions)
+
+
+class ModelledSession(HostedSession):
+    """``Session``, whose time ends with it."""
+
+    def __init__(self, engine: ModelledEngine, feeder: Feeder, writer: LogWriter | None, clock: PacedClock) -> None:
+        super().__init__(engine, feeder, writer)
+        self._clock = clock
+
+    def stop(self) -> None:
+        """Submit no more, cancel what runs, write the last lines, stop the clock."""
+        super().stop()
+        self._clock.close()
+
+
+class ModelledMachine:
+    """``Sampler`` of the modelled machine: its memory, looked at whenever the console asks."""
+
+    problem: str | None = None
+    _KEPT = 4096
+
+    def __init__(self, clock: PacedClock, memory: Callable[[], tuple[int, int] | None]) -> None:
+        """``memory`` tells bytes in use and in all, or None before there is a machine."""
+        self._clock = clock
+        self._memory = memory
+        self._samples: deque[DeviceSample] = deque(maxlen=self._KEPT)
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self, timeout_s: float) -> None:
+        """Nothing to stop."""
+
+    def samples(self, since: float) -> tuple[DeviceSample, ...]:
+        """Samples after ``since``, oldest first, one of now among them."""
+        memory, now = self._memory(), self._clock()
+        if memory is not None and (not self._samples or now > self._samples[-1].at):
+            used, total = memory
+            self._samples.append(DeviceSample(now, 0, "model", memory_used=used, memory_total=total or None))
+        return tuple(sample for sample in self._samples if sample.at > since)
+
+
+def starter(
+    model: Model, knobs: KnobSet, clients: int, clock: PacedClock, log: LogFile | None, wall_offset_s: float
+) -> Starter:
+    """What starts a modelled box with so many clients. ``wall_offset_s``: the clock's 0 in seconds since 1970."""
+
+    def start(progress: Progress, cancel: CancelToken) -> Session:
+        from prover.pipeline.feeder import Feeder
+        from prover.pipeline.log import LogWriter
+
+        engine = ModelledEngine(model, knobs, clock)
+        writer: LogWriter | None = None
+        if log is not None:
+            level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
+            writer = LogWriter(engine.event_log, log, level, wall_offset_s, simulated=True)
+            writer.start()
+        engine.start()
+        feeder = Feeder(engine, lambda job: job, model.partitions, clients, clock=clock)
+        feeder.start()
+        return ModelledSession(engine, feeder, writer, clock)
+
+    return start

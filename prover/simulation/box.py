@@ -1,0 +1,45 @@
+"""A modelled box that runs: the engine over a model, with knobs that the model heeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from prover.model import KnobValue, Snapshot
+from prover.pipeline.clock import EngineClock
+from prover.pipeline.engine import Engine
+from prover.pipeline.knobs import REGISTRY, KnobSet, KnobSpec, load_knobs
+from prover.simulation.model import Model
+from prover.simulation.workload import ModelledWorkload
+
+NOTE = "SIMULATED: a modelled box, no proofs are made"
+MODELLED_REGISTRY: Mapping[str, KnobSpec] = MappingProxyType(
+    {**REGISTRY, "pinned_pool_bytes": replace(REGISTRY["pinned_pool_bytes"], active=True)}
+)
+"""The registry, with what a model does though the engine does not."""
+
+
+def modelled_knobs(
+    model: Model,
+    table: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Iterable[str] = (),
+    base: Mapping[str, KnobValue] | None = None,
+) -> KnobSet:
+    """The knobs that a modelled box starts with: the model's own come before configuration and options."""
+    return load_knobs(table, environment, assignments, {**(base or {}), **model.knobs}, MODELLED_REGISTRY)
+
+
+class ModelledEngine(Engine):
+    """The engine, whose picture says that it is simulated, and how much memory the model has in use."""
+
+    def __init__(self, model: Model, knobs: KnobSet, clock: EngineClock) -> None:
+        self.model = model
+        self.modelled = ModelledWorkload(model, clock, lambda: self.knobs)
+        super().__init__(self.modelled, self.modelled.devices(), knobs, clock=clock, note=NOTE)
+
+    def snapshot(self) -> Snapshot:
+        """The picture now. Takes no lock and waits for nobody."""
+        memory = self.modelled.memory
+        return replace(super().snapshot(), simulated=True, memory_used=memory.used, memory_total=memory.total or None)
