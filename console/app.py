@@ -20,6 +20,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from console.actions import ACTIONS, Action, Scope, bindings
+from console.drain import SIGNALS, drain
 from console.feeds.interfaces import Feed
 from console.frame import Frame
 from console.last_resort import LastResort
@@ -78,6 +79,9 @@ class ConsoleApp(App[None]):
         self.frozen_at: float | None = None
         self.current: Frame | None = None
         self.crash: Exception | None = None
+        self.ended_by: int | None = None
+        """The signal that ended it."""
+        self.last_resort: LastResort | None = None
         self._themes = themes
         self._notices = tuple(notices)
         self._pacer: Timer | None = None
@@ -109,10 +113,14 @@ class ConsoleApp(App[None]):
         self.set_class(self.settings.ascii, "-ascii")
         if not self.is_headless:
             loop = asyncio.get_running_loop()
-            last_resort = LastResort(getattr(self._driver, "fileno", 0), getattr(self._driver, "attrs_before", None))
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            terminal, modes = getattr(self._driver, "fileno", 0), getattr(self._driver, "attrs_before", None)
+            self.last_resort = LastResort(terminal, modes, partial(drain, self.feed))
+            for number in SIGNALS:
+                if signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # as under nohup
                 loop.add_signal_handler(number, self._ended_by, number)
-                signal.signal(number, last_resort)  # heard even while a write to the terminal waits; asyncio hears too
+                # heard even while a write to the terminal waits; asyncio hears too
+                signal.signal(number, self.last_resort)
         self.tick()
         self._pace(self.settings.refresh_s)
         self.call_after_refresh(self.feed.start)
@@ -120,7 +128,11 @@ class ConsoleApp(App[None]):
             self.set_timer(0.01 + place * _NOTICE_S, partial(self.say, line, "warning"))
 
     def _ended_by(self, number: int) -> None:
-        self.leave(128 + number)
+        """Begin nothing new, and leave the screen: what was begun ends without it."""
+        if self.ended_by is None:
+            self.ended_by = number
+            self.feed.drain(0.0)
+            self.exit(return_code=128 + number)
 
     def _handle_exception(self, error: Exception) -> None:
         """What no handler of ours caught: a report and a clean terminal, as after a defect while drawing."""

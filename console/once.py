@@ -83,6 +83,10 @@ class _Still:
         """Nothing to stop."""
         return True
 
+    def drain(self, timeout_s: float) -> bool:
+        """Nothing to wait for."""
+        return True
+
 
 def plain_screen(
     frame: Frame, lines: Sequence[str], settings: ConsoleSettings, size: tuple[int, int], feed: Feed

@@ -27,6 +27,7 @@ from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
 
 if TYPE_CHECKING:
+    from console.app import ConsoleApp
     from console.feeds.engine import EngineFeed
 
 _UNBUILT = {
@@ -38,8 +39,6 @@ _UNBUILT = {
     "record": "--record",
     "since": "--since",
 }
-_STOP_S = 0.25
-"""How long leaving waits for the engine; a process that ends takes the rest with it."""
 _PLAIN_SIZE = (120, 40)
 
 
@@ -160,7 +159,7 @@ def open_console(
     themes, problems = read_themes()
     app = ConsoleApp(feed, settings, themes, [*problems, *notices], window_s)
     app.run()
-    ended = feed.stop(_STOP_S)
+    ended = _leave(app, feed)
     for error in (app.crash, feed.failure):
         if error is not None:
             raise error
@@ -170,6 +169,20 @@ def open_console(
         sys.stderr.flush()
         os._exit(code)  # a native call is still on its way to its end; nothing of it is wanted any more
     return code
+
+
+def _leave(app: ConsoleApp, feed: EngineFeed) -> bool:
+    """Stop the engine, at once unless a signal ended the console; whether it ended."""
+    from console.drain import STOP_S, drain, second_signal
+
+    if app.last_resort is not None:
+        app.last_resort.disarm()
+    if app.ended_by is None or app.crash is not None:
+        return feed.stop(STOP_S)
+    with second_signal() as again:
+        if app.last_resort is not None and app.last_resort.again.is_set():
+            again.set()
+        return drain(feed, app.ended_by, again)
 
 
 def _set_no_color(plain: bool) -> None:

@@ -54,12 +54,16 @@ class HostedSession:
         """What the feeder or the log gave up on."""
         return self._feeder.trouble or (self._writer.trouble if self._writer is not None else None)
 
-    def stop(self) -> None:
-        """Submit no more, cancel what runs, write the last lines."""
+    def stop(self, *, drain: bool = False) -> None:
+        """Submit no more, cancel what runs (or let it end), write the last lines."""
         self._feeder.stop()
-        self._engine.stop(0.0)
+        self._engine.stop(None if drain else 0.0)
         if self._writer is not None:
             self._writer.stop()
+
+    def hurry(self) -> None:
+        """Cancel what a drain waits for."""
+        self._engine.hurry()
 
 
 def starter(workload: BuiltinWorkload, knobs: KnobSet, log: LogFile | None, device: str = "auto") -> Starter:

@@ -63,6 +63,9 @@ class Hosted(EngineView, Protocol):
     def stop(self, timeout_s: float) -> bool:
         """Stop it; whether it ended in time."""
 
+    def drain(self, timeout_s: float) -> bool:
+        """Let what was begun end, and nothing else begin; whether all of it ended in time."""
+
 
 class Sampler(Protocol):
     """Counters of the machine, sampled by a thread of its own."""
@@ -183,6 +186,10 @@ class EngineFeed:
         if self._gpus is not None:
             self._gpus.stop(rest)
         return self._engine.stop(timeout_s)
+
+    def drain(self, timeout_s: float) -> bool:
+        """Let the engine end what it began; whether it did within ``timeout_s``. ``stop`` cuts that short."""
+        return self._engine.drain(timeout_s)
 
     def take_lines(self) -> list[str]:
         """New log lines."""

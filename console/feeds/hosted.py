@@ -34,8 +34,11 @@ class Session(Protocol):
     def trouble(self) -> str | None:
         """Why nothing is submitted or logged any more, in one line."""
 
-    def stop(self) -> None:
-        """Stop all of it and join its threads."""
+    def stop(self, *, drain: bool = False) -> None:
+        """Stop all of it and join its threads. ``drain`` lets what was begun end for the knob ``drain_timeout_s``."""
+
+    def hurry(self) -> None:
+        """Cut the drain of a ``stop`` short. Returns at once."""
 
 
 Starter = Callable[[Progress, CancelToken], Session]
@@ -69,6 +72,7 @@ class HostedEngine:
         self._session: Session | None = None
         self._thread = threading.Thread(target=self._run, name="engine-start", daemon=True)
         self._stopper: threading.Thread | None = None
+        self._hurried = False
         self._failure: BaseException | None = None
 
     @property
@@ -124,19 +128,36 @@ class HostedEngine:
         return self._session.engine.undo(who) if self._session is not None else _NOT_READY
 
     def stop(self, timeout_s: float) -> bool:
-        """Cancel what is being made or proved; whether all of it ended within ``timeout_s``. Ask again to wait more."""
+        """Cancel what is being made or proved, or drained; whether all of it ended within ``timeout_s``. Ask again to
+        wait more.
+        """
+        self._hurried = True
+        stopper = self._stopping(drain=False)
+        if self._session is not None:
+            self._session.hurry()
+        stopper.join(timeout_s)
+        return not stopper.is_alive()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Cancel what is being made, begin nothing new, let what was begun end within its time; whether all of it ended
+        within ``timeout_s``. Ask again to wait more, ``stop`` not to.
+        """
+        stopper = self._stopping(drain=True)
+        stopper.join(timeout_s)
+        return not stopper.is_alive()
+
+    def _stopping(self, *, drain: bool) -> threading.Thread:
         if self._stopper is None:
             self._cancel.cancel()
-            self._stopper = threading.Thread(target=self._stop, name="engine-stop", daemon=True)
+            self._stopper = threading.Thread(target=self._stop, args=(drain,), name="engine-stop", daemon=True)
             self._stopper.start()
-        self._stopper.join(timeout_s)
-        return not self._stopper.is_alive()
+        return self._stopper
 
-    def _stop(self) -> None:
+    def _stop(self, drain: bool) -> None:
         if self._thread.ident is not None:
             self._thread.join()
         if self._session is not None:
-            self._session.stop()
+            self._session.stop(drain=drain and not self._hurried)
 
     def _run(self) -> None:
         stand_back()

@@ -80,3 +80,6 @@ class Feed(Protocol):
 
     def stop(self, timeout_s: float) -> bool:
         """Stop everything; whether all threads ended in time."""
+
+    def drain(self, timeout_s: float) -> bool:
+        """Begin nothing new, let what was begun end; whether all of it did within ``timeout_s``. ``stop`` follows."""

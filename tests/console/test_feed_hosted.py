@@ -23,9 +23,18 @@ class FakeSession:
         self.engine = FakeEngine(FakeClock())
         self.trouble: str | None = None
         self.stopped = threading.Event()
+        self.drains: list[bool] = []
+        self.patience = threading.Event()
+        self.patience.set()
 
-    def stop(self) -> None:
+    def stop(self, *, drain: bool = False) -> None:
+        self.drains.append(drain)
+        if drain:
+            assert self.patience.wait(WAIT_S)
         self.stopped.set()
+
+    def hurry(self) -> None:
+        self.patience.set()
 
 
 def test_it_tells_what_it_prepares_then_shows_the_engine():
@@ -115,3 +124,44 @@ def test_the_default_circuit_is_of_the_devices_size(kind, gib, circuit):
     assert default_for(capability) == circuit
     assert BuiltinWorkload().subject == "built-in circuit, 8 partitions"
     assert BuiltinWorkload(circuit).subject == f"built-in {circuit}, 8 partitions"
+
+
+def hosting(session: FakeSession) -> HostedEngine:
+    """A hosted engine that runs."""
+    hosted = HostedEngine(lambda progress, cancel: session, "built-in")
+    hosted.start()
+    hosted._thread.join(WAIT_S)
+    return hosted
+
+
+def test_a_drain_waits_for_what_was_begun():
+    session = FakeSession()
+    session.patience.clear()
+    hosted = hosting(session)
+    assert not hosted.drain(0.0) and not hosted.drain(0.01)
+    session.patience.set()
+    assert hosted.drain(WAIT_S) and session.stopped.is_set()
+    assert hosted.stop(0.0) and session.drains == [True]
+
+
+def test_a_stop_cuts_a_drain_short():
+    session = FakeSession()
+    session.patience.clear()
+    hosted = hosting(session)
+    assert not hosted.drain(0.0)
+    assert hosted.stop(WAIT_S) and session.drains == [True]
+
+
+def test_a_drain_of_an_engine_that_is_being_made_cancels_that():
+    begun = threading.Event()
+
+    def start(progress: Progress, cancel: CancelToken) -> Session:
+        begun.set()
+        while not cancel.cancelled:
+            threading.Event().wait(0.001)
+        raise Cancelled
+
+    hosted = HostedEngine(start, "built-in")
+    hosted.start()
+    assert begun.wait(WAIT_S)
+    assert hosted.drain(WAIT_S) and hosted.failure is None
