@@ -42,7 +42,7 @@ def told(snapshot: Snapshot, number: int) -> str | None:
     begun = [sum(part.state not in _AT_REST for part in job.partitions) for job in snapshot.jobs]
     parts, jobs = sum(begun), sum(count > 0 for count in begun)
     limit = next((knob.wanted for knob in snapshot.knobs if knob.name == "drain_timeout_s"), 0)
-    if not parts or not limit:
+    if not parts or not limit or snapshot.simulated:
         return None
     what = f"{_count(parts, 'partition')} of {_count(jobs, 'job')}"
     return (

@@ -47,9 +47,11 @@ class ModelledSession(HostedSession):
         super().__init__(engine, feeder, writer)
         self._clock = clock
 
-    def stop(self) -> None:
-        """Submit no more, cancel what runs, write the last lines, stop the clock."""
-        super().stop()
+    def stop(self, *, drain: bool = False) -> None:
+        """Submit no more, cancel what runs (nothing of a model is worth waiting for), write the last lines, stop the
+        clock.
+        """
+        super().stop(drain=False)
         self._clock.close()
 
 
