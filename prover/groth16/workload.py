@@ -79,7 +79,7 @@ class CircuitWorkload(_KeyedWorkload):
         super().__init__(f"builtin:{builtin.name}", builtin.name, key)
         self._builtin = builtin
         self._circuit = circuit
-        self._samples: list[U64Array] = []
+        self._samples: dict[int, U64Array] = {}
 
     @classmethod
     def open(
@@ -131,10 +131,17 @@ class CircuitWorkload(_KeyedWorkload):
         return cls(builtin, circuit, key)
 
     def sample_inputs(self, job: int, partitions: int) -> list[U64Array]:
-        """Inputs for a job's partitions that satisfy the circuit; jobs differ in where they begin among the samples."""
-        while len(self._samples) < min(SAMPLES, max(partitions, 1)):
-            self._samples.append(self._builtin.random_inputs(self._circuit, len(self._samples)))
-        return [self._samples[(job + p) % len(self._samples)] for p in range(partitions)]
+        """Inputs for a job's partitions that satisfy the circuit, the same whenever they are asked for; jobs differ in
+        where they begin among the samples. There are no more of these than a job has partitions.
+        """
+        samples = min(SAMPLES, max(partitions, 1))
+        return [self._sample((job + partition) % samples) for partition in range(partitions)]
+
+    def _sample(self, number: int) -> U64Array:
+        made = self._samples.get(number)
+        if made is None:
+            made = self._samples[number] = self._builtin.random_inputs(self._circuit, number)
+        return made
 
     def synthesize(
         self, inputs: Sequence[U64Array], partitions: Sequence[int], threads: int, cancel: CancelToken

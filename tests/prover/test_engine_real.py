@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import random
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from storm import Storm
 
 from prover.circuits.builtin import builtin
 from prover.device.host import HostDevice
 from prover.groth16.workload import CircuitWorkload
-from prover.model import EventKind, KnobValue, Phase
+from prover.model import EventKind, Phase
 from prover.pipeline.engine import Engine
-from prover.pipeline.feeder import Feeder
-from prover.pipeline.interfaces import Change, JobRequest
+from prover.pipeline.interfaces import JobRequest
 from prover.pipeline.knobs import KnobSet
 from prover.timeline import Timeline
-
-PARTITIONS = 5
-HOT: dict[str, list[KnobValue]] = {
-    "synthesis_lookahead": [0, 1, 2, 4],
-    "synthesis_concurrency": [1, 2, 3],
-    "gpu_workers_per_device": [1, 2, 3],
-    "gpu_lock": ["narrow", "coarse"],
-    "slot_size": [0, 1, 2, 3],
-    "threads": [0, 1],
-    "gpu_threads": [0, 1],
-    "paused": [False, True],
-}
 
 
 @pytest.fixture(scope="module")
@@ -36,52 +24,31 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> CircuitWorkload:
     return CircuitWorkload.open(builtin("range-check-10"), threads=2, cache=Path(tmp_path_factory.mktemp("cache")))
 
 
-def test_five_hundred_changes_over_two_hundred_real_partitions(workload: CircuitWorkload) -> None:
-    rng = random.Random(7)
+def test_a_storm_of_changes_over_two_hundred_real_partitions(workload: CircuitWorkload) -> None:
+    threads = set(threading.enumerate())
     device = HostDevice()
     engine = Engine(workload, [device], KnobSet())
-    results: dict[int, tuple[bytes, ...]] = {}
-    feeder = Feeder(
+    storm = Storm(
         engine,
-        lambda n: workload.sample_inputs(n, PARTITIONS),
-        PARTITIONS,
-        3,
-        on_end=lambda n, got: results.update({n: got.proofs if got is not None else ()}),
+        workload.sample_inputs,
+        lambda number, proofs: workload.verify(workload.sample_inputs(number, len(proofs)), range(len(proofs)), proofs),
+        seed=7,
     )
     engine.start()
-    feeder.start()
-    timeline = Timeline(window_s=None)
-    changes = 0
-    while changes < 500:
-        # changes are spread over the work: each waits for its share of 200 partitions
-        if engine.snapshot().counters.partitions_done >= changes * 200 // 500 or engine.snapshot().paused:
-            name = rng.choice(sorted(HOT))
-            receipt = engine.propose(Change(name, rng.choice(HOT[name])))
-            assert receipt.accepted
-            changes += 1
-        timeline.fold(engine.events(timeline.last_seq))
-        time.sleep(0.001)
-    engine.propose(Change("paused", False))
-    feeder.stop()
-    assert feeder.wait(60)
+    storm.blow(actions=1000, partitions=200)
+    assert all(view.wanted == view.in_force and not view.lagging for view in engine.snapshot().knobs)
     engine.stop()
-    timeline.fold(engine.events(timeline.last_seq))
-
+    storm.check()
     counters = engine.snapshot().counters
-    assert counters.partitions_done >= 200
-    assert (counters.jobs_failed, counters.proofs_withheld, feeder.failed) == (0, 0, 0)
-    assert counters.proofs_verified == counters.partitions_done == PARTITIONS * feeder.submitted
-    assert sorted(results) == list(range(feeder.submitted))
-    for number, proofs in results.items():
-        inputs = workload.sample_inputs(number, PARTITIONS)
-        assert workload.verify(inputs, range(PARTITIONS), proofs)  # in order: a partition's proof fits no other
-    assert len({proof for proofs in results.values() for proof in proofs}) == counters.partitions_done
-    views = engine.snapshot().knobs
-    assert all(view.wanted == view.in_force and not view.lagging for view in views)
+    assert (counters.jobs_failed, counters.partitions_failed, counters.proofs_withheld) == (0, 0, 0)
+    delivered = [each.future.result() for each in storm.asked.values() if each.future.exception() is None]
+    proofs = [proof for result in delivered for proof in result.proofs]
+    assert len(set(proofs)) == len(proofs) > 60
     assert device.memory().used == 0
-    assert timeline.missed == 0
-    busy = timeline.busy(0, 0.0, timeline.now)
-    assert len(busy) > 50 and timeline.phase_statistics()[Phase.MSM].count > 50
+    assert set(threading.enumerate()) <= threads
+    timeline = Timeline(window_s=None)
+    timeline.fold(storm.events)
+    assert timeline.missed == 0 and timeline.phase_statistics()[Phase.MSM].count > 50
 
 
 def test_cancelling_stops_native_work_at_once_and_the_engine_goes_on(workload: CircuitWorkload) -> None:

@@ -66,6 +66,14 @@ def test_the_public_inputs_are_the_circuits_first_variables(workload):
     assert workload.public_inputs(inputs, 1) == public
 
 
+def test_inputs_of_a_job_do_not_depend_on_what_was_asked_for_before(workload, cache):
+    before = workload.sample_inputs(3, 2)
+    workload.sample_inputs(0, 6)
+    other = CircuitWorkload.open(builtin(NAME), threads=2, cache=cache)
+    for again in (workload.sample_inputs(3, 2), other.sample_inputs(3, 2)):
+        assert [one.tobytes() for one in again] == [one.tobytes() for one in before]
+
+
 def test_jobs_draw_different_inputs(workload):
     a, b = workload.sample_inputs(0, 4), workload.sample_inputs(1, 4)
     assert np.array_equal(a[1], b[0])
