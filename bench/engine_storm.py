@@ -1,6 +1,6 @@
 """A storm of random changes over a running engine with real proofs: what came of it, and what is left of it.
 
-    python bench/engine_storm.py [--actions 10000] [--partitions 2000] [--circuit range-check-10] [--seed N] [--out FILE]
+    python bench/engine_storm.py [--actions 10000] [--partitions 2000] [--circuit range-check-10] [--out FILE]
 
 Knob changes, undos, cancellations of whole jobs and of what is left of them, priorities, draining and devices, at
 random and all the time (``tests/support/storm.py``). Afterwards every job was delivered exactly once, each proof
