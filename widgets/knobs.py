@@ -56,6 +56,8 @@ def show(value: KnobValue, zero: str = "") -> str:
     """A knob's value as a word."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int) and value >= 1 << 20:  # only sizes in bytes are as large
+        return f"{value / 2**30:.3g}G" if value >= 1 << 30 else f"{value / 2**20:.3g}M"
     return zero if zero and value == 0 else str(value)
 
 

@@ -246,7 +246,7 @@ class EngineFeed:
             name = str(event.fields.get("name"))
             value = event.fields.get("value")
             if name in REGISTRY and isinstance(value, (int, str)):
-                word = {True: "yes", False: "no"}[value] if isinstance(value, bool) else REGISTRY[name].show(value)
+                word = {True: "yes", False: "no"}[value] if isinstance(value, bool) else self._specs[name].show(value)
                 self._markers.append(Marker(event.at, f"{name} → {word}"))
             if name not in _QUIET_KNOBS:
                 self._changed_at = event.at

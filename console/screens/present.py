@@ -9,7 +9,7 @@ from dataclasses import replace
 from console.frame import DeviceFrame, Frame
 from console.screens import present_gpu
 from prover.figures import GapCluster
-from prover.model import DeviceState, DeviceView, JobState, KnobView, StageView
+from prover.model import DeviceState, DeviceView, JobState, KnobValue, KnobView, StageView
 from prover.pipeline.knobs import Effect, KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
 from widgets.devices import DevicesData
@@ -31,6 +31,8 @@ PANEL_KNOBS = (
 """The knobs that operators turn most come first; the others follow in the registry's order."""
 _LANDED_S = 8.0
 """How long the panel says that a change has just come into force."""
+_SIZES = tuple(2**power * 2**30 for power in range(11))
+"""Steps of a knob that is a size: 1 GiB to 1 TiB."""
 _NO_STAGE = StageView("", 0, 0, 0, None)
 
 
@@ -54,7 +56,13 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     name = circuit.removeprefix("built-in ")
     where, short = _where(frame.devices), _where(frame.devices, brief=True)
     home = "" if snapshot.simulated else "in-process · "
-    subjects = ((f"{home}{what}", where), (what, where), (what, short), (circuit, short), (name, short))
+    subjects: tuple[tuple[str, str], ...] = (
+        (f"{home}{what}", where),
+        (what, where),
+        (what, short),
+        (circuit, short),
+        (name, short),
+    )
     brief = ""
     if snapshot.activity is not None:
         state, sentence = DeviceState.IDLE, f"starting: {snapshot.activity}"
@@ -65,6 +73,7 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
     clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
     mark = "SIMULATED" if snapshot.simulated else ""
+    subjects = (*subjects, (name, "")) if mark else subjects  # that it is a model is more than what it models
     return HeaderData(subjects, state, sentence, clock, brief, freeze, mark)
 
 
@@ -255,16 +264,11 @@ def knobs(views: Sequence[KnobView], now: float, specs: Mapping[str, KnobSpec], 
 
 
 def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> KnobRow:
-    choices: tuple[bool | str, ...] = ()
-    if spec.type is KnobType.BOOL:
-        choices = (False, True)
-    elif spec.type is KnobType.CHOICE:
-        choices = spec.choices
     status, role, short = _status(view, spec, now)
     return KnobRow(
         name=view.name,
         value=view.wanted,
-        choices=choices,
+        choices=_choices(view, spec),
         minimum=spec.minimum or 0,
         maximum=spec.maximum if spec.maximum is not None else 0,
         step=spec.step,
@@ -275,6 +279,18 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> Kn
         hint=_hint(spec),
         locked="read-only" if read_only else "",
     )
+
+
+def _choices(view: KnobView, spec: KnobSpec) -> tuple[KnobValue, ...]:
+    """What the arrows of a knob that is no number go through."""
+    if spec.type is KnobType.BOOL:
+        return (False, True)
+    if spec.type is KnobType.BYTES:
+        own = {view.wanted} if isinstance(view.wanted, int) else set()
+        return (*sorted({0, *_SIZES, *own}), "auto")
+    if spec.type is KnobType.ORDINALS:
+        return tuple(dict.fromkeys(("all", view.wanted)))
+    return spec.choices
 
 
 def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str, str]:
@@ -311,6 +327,8 @@ def _hint(spec: KnobSpec) -> str:
     when = "now" if spec.effect.value == "now" else f"from the {spec.effect.value}"
     if spec.type is KnobType.INT:
         return f"{spec.minimum} to {spec.maximum}, {when}"
+    if spec.type in (KnobType.BYTES, KnobType.ORDINALS):
+        return f"{spec.accepts.removeprefix('give ')}, {when}"
     return f"{' or '.join(spec.choices) or 'yes or no'}, {when}"
 
 

@@ -117,6 +117,8 @@ class KnobSpec:
         """The value as a person reads and types it; ``parse(show(v)) == v``."""
         if isinstance(value, bool):
             return "true" if value else "false"
+        if self.type is KnobType.BYTES and isinstance(value, int) and value and value % 2**30 == 0:
+            return f"{value // 2**30}GiB"
         return self.zero if value == 0 and self.zero is not None else str(value)
 
     @property
