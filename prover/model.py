@@ -133,6 +133,8 @@ class EventKind(StrEnum):
     """A device failed a slot that is no fault of the slot's: it is made again from synthesis on."""
     JOURNAL = "journal"
     """The journal cannot be written, or can be again, or jobs of an earlier session go on: ``line``, ``trouble``."""
+    SPOOL = "spool"
+    """What became of an input in the spool, or trouble with the folder: ``line``, ``trouble``."""
     FIRST_RUN = "first_run"
     """A first-run cost (key loading, compilation): a span that never enters an average."""
 

@@ -121,17 +121,20 @@ class Container:
             raise FormatError(self.path, f"section {number} is missing") from None
 
 
-def open_container(path: StrPath, magic: bytes, version: int, names: dict[int, str]) -> Container:
-    """Map ``path`` and check its section table: every section inside the file, none twice, no bytes left over.
+def open_container(
+    path: StrPath, magic: bytes, version: int, names: dict[int, str], *, mapped: bool = True
+) -> Container:
+    """Map ``path``, or copy it, and check its section table: every section inside the file, none twice, no bytes left
+    over.
 
     ``names`` are the sections' names for messages. The map lives as long as views of it do. Its pages are those of the
-    file: replace such a file by renaming, never by writing into it.
+    file: replace such a file by renaming, never by writing into it, or let it be copied (``mapped=False``).
 
     Raises:
         FormatError: unreadable file, wrong magic or version, a table that does not fit the file.
     """
     name = os.fspath(path)
-    data = map_file(name)
+    data = map_file(name, copied=not mapped)
     kind = magic.decode()
     if bytes(data[:4]) != magic:
         found = "empty file" if not data else f"magic {bytes(data[:4])!r}"
@@ -175,8 +178,8 @@ def read_prime(cursor: Cursor) -> tuple[int, int]:
     return n8, cursor.integer(n8)
 
 
-def map_file(path: str) -> memoryview:
-    """The bytes of a regular file, mapped read-only.
+def map_file(path: str, *, copied: bool = False) -> memoryview:
+    """The bytes of a regular file, mapped read-only, or copied.
 
     Raises:
         FormatError: if it cannot be opened or is not a regular file.
@@ -190,6 +193,9 @@ def map_file(path: str) -> memoryview:
                 raise FormatError(path, "not a regular file", fix="give the path of a file")
             if status.st_size == 0:
                 return memoryview(b"")
+            if copied:
+                with os.fdopen(os.dup(descriptor), "rb") as stream:
+                    return memoryview(stream.read())
             mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
         finally:
             os.close(descriptor)

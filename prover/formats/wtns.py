@@ -34,13 +34,14 @@ class Wtns:
         return len(self.values)
 
 
-def read_wtns(path: StrPath) -> Wtns:
-    """Map a witness file. Checks that the field is one of ours, that ``w[0]`` is 1 and that every value is below r.
+def read_wtns(path: StrPath, *, mapped: bool = True) -> Wtns:
+    """Map a witness file, or copy it (``mapped=False``). Checks that the field is one of ours, that ``w[0]`` is 1
+    and that every value is below r.
 
     Raises:
         FormatError: what is wrong, in which section, at which byte.
     """
-    container = open_container(path, MAGIC, VERSION, SECTIONS)
+    container = open_container(path, MAGIC, VERSION, SECTIONS, mapped=mapped)
     header = Cursor(container.section(1))
     n8, prime = read_prime(header)
     curve = scalar_field_curve(header.section, n8, prime, 0)

@@ -13,7 +13,9 @@ from prover.circuits.circuit import Circuit, U64Array
 from prover.circuits.evaluator import evaluate
 from prover.device.host import HostDevice
 from prover.errors import InputError
+from prover.file_input import FileInput, path_of
 from prover.formats.proof_bytes import decode_proof, encode_proof
+from prover.formats.proof_json import proof_json, public_json
 from prover.formats.wtns import read_wtns
 from prover.formats.zkey import read_zkey
 from prover.groth16.checked_keys import CheckedKeys, check_key
@@ -165,7 +167,7 @@ class CircuitWorkload(_KeyedWorkload):
 
 
 class WitnessFiles(_KeyedWorkload):
-    """The circuit of a snarkjs key. A job's inputs are the paths of its partitions' witness files."""
+    """The circuit of a snarkjs key. A job's inputs are its partitions' witness files, as paths or as ``FileInput``."""
 
     def __init__(self, key: ProvingKey) -> None:
         super().__init__(Path(key.where).name, Path(key.where).stem, key)
@@ -187,31 +189,85 @@ class WitnessFiles(_KeyedWorkload):
             FormatError, InputError: if the key cannot be used.
             Cancelled: if asked.
         """
+        return cls(cls.open_key(path, threads=threads, progress=progress, cancel=cancel, cache=cache))
+
+    @staticmethod
+    def open_key(
+        path: Path,
+        *,
+        threads: int = 1,
+        progress: Progress | None = None,
+        cancel: CancelToken | None = None,
+        cache: Path | None = None,
+    ) -> ProvingKey:
+        """Map a key and check its points. Raises as ``open``."""
         key = ProvingKey.from_zkey(read_zkey(path))
         if progress is not None:
             progress("checking the proving key", None)
         check_key(key, threads=threads, cancel=cancel, checked=CheckedKeys(cache))
-        return cls(key)
+        return key
 
     def synthesize(
-        self, inputs: Sequence[Path], partitions: Sequence[int], threads: int, cancel: CancelToken
+        self, inputs: Sequence[Path | FileInput], partitions: Sequence[int], threads: int, cancel: CancelToken
     ) -> list[Assignment]:
-        """Map the witnesses; multiply the key's matrices.
+        """Read the witnesses; multiply the key's matrices.
 
         Raises:
             FormatError, InputError: if a witness cannot be used.
             Cancelled: if asked.
         """
-        return [assign(self.key, self._witness(inputs[p]), self._host, threads, cancel) for p in partitions]
+        return [self._assign(inputs[p], threads, cancel) for p in partitions]
 
-    def public_inputs(self, inputs: Sequence[Path], partition: int) -> list[int]:
-        """The first values of the witness after the one."""
-        return read_wtns(inputs[partition]).public_inputs(self.key.n_public)
+    def verify(self, inputs: Sequence[Path | FileInput], partitions: Sequence[int], proofs: Sequence[bytes]) -> bool:
+        """Whether all verify, by one equation. A single one that does not is its file's fault, until it does."""
+        good = super().verify(inputs, partitions, proofs)
+        items = [inputs[p] for p in partitions]
+        for item in items:
+            if isinstance(item, FileInput) and (good or len(items) == 1):
+                item.fault = None if good else "proof does not verify: the witness does not satisfy the circuit"
+        return good
 
-    def _witness(self, path: Path) -> BufferLike:
-        witness = read_wtns(path)
+    def public_inputs(self, inputs: Sequence[Path | FileInput], partition: int) -> list[int]:
+        """The first values of the witness after the one: of a ``FileInput`` as it was read, else they are read."""
+        item = inputs[partition]
+        if isinstance(item, FileInput) and item.public is not None:
+            return item.public
+        return self._public(self.read(path_of(item), CancelToken()))
+
+    def read(self, path: Path, cancel: CancelToken) -> BufferLike:
+        """The witness of a file. Its content is copied: the file may be written to while it is proved.
+
+        Raises:
+            FormatError, InputError: if it cannot be used.
+        """
+        witness = read_wtns(path, mapped=False)
         check_fits(self.key, witness)
         return witness.values
+
+    def documents(self, item: FileInput, proof: bytes) -> tuple[bytes, bytes]:
+        """The texts of ``proof.json`` and ``public.json``.
+
+        Raises:
+            FormatError, InputError: if the file has to be read again, and cannot be.
+        """
+        proof_text = proof_json(decode_proof(self.key.curve, proof))
+        return proof_text, public_json(self.public_inputs([item], 0))
+
+    def _assign(self, item: Path | FileInput, threads: int, cancel: CancelToken) -> Assignment:
+        try:
+            witness = self.read(path_of(item), cancel)
+        except InputError as error:
+            if isinstance(item, FileInput):
+                item.fault = str(error)
+            raise
+        if isinstance(item, FileInput):
+            item.fault, item.public = None, self._public(witness)
+        return assign(self.key, witness, self._host, threads, cancel)
+
+    def _public(self, witness: BufferLike) -> list[int]:
+        size = self.key.curve.fr.bytes
+        data = memoryview(witness).cast("B")[size : (self.key.n_public + 1) * size]
+        return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
 
 __all__ = ["SAMPLES", "CircuitWorkload", "WitnessFiles"]

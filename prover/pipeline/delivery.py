@@ -68,7 +68,7 @@ def finish_deliveries(journal: Journal) -> list[str]:
 
 def _stage(job: str, target: Path, content: bytes) -> StagedFile:
     target = target.absolute()
-    name = hashlib.sha256(f"{job}\0{target}".encode()).hexdigest()[:24]
+    name = hashlib.sha256(f"{job}\0{target}".encode("utf-8", "surrogateescape")).hexdigest()[:24]
     staged = target.with_name(f".{name}.delivery")
     try:
         with staged.open("wb") as stream:

@@ -291,6 +291,12 @@ class Engine:
         """A Unix time on the engine's clock, for deadlines."""
         return self._line.keeper.on_the_clock(unix)
 
+    def tell_spool(self, line: str, trouble: bool) -> None:
+        """Put a line about the spool among the events."""
+        with self._board.transaction:
+            fields: dict[str, FieldValue] = {"line": line, "trouble": trouble}
+            self._board.announce(EventKind.SPOOL, self._board.clock(), fields=fields)
+
     def tell_journal(self, line: str, *, trouble: bool) -> None:
         """Put a line about the journal among the events."""
         with self._board.transaction:

@@ -267,9 +267,9 @@ def _engine(event: Event) -> Iterator[_Line]:
             yield from _detail(event, {"worker": event.worker})
         elif event.device is not None:
             yield _Line("info", ENGINE, _text("pipeline GPU worker stopped", worker_id=_worker_ids(event)[0]))
-    elif event.kind is EventKind.JOURNAL:
+    elif event.kind in (EventKind.JOURNAL, EventKind.SPOOL):
         level = "warn" if fields.get("trouble") else "info"
-        yield _Line(level, ENGINE, _text("journal", note=fields.get("line")))
+        yield _Line(level, ENGINE, _text(event.kind.value, note=fields.get("line")))
     elif event.kind is EventKind.FIRST_RUN and event.start is not None:
         yield _Line("info", ENGINE, _text("first run", what=fields.get("what"), elapsed_ms=_ms(event.at - event.start)))
 

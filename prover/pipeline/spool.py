@@ -1,0 +1,567 @@
+"""The spool: a folder whose files are jobs. An input dropped in is proved, and its outputs appear beside it.
+
+One thread does everything with the folder: it looks at names that changed (``spool_watch``) or at all of them, submits
+what is complete, never more than ``MOST_IN_FLIGHT`` at once, and hands over what was proved. The engine's threads only
+leave word with it.
+
+An input is taken once it has not changed for ``settle_s`` and looks complete. One that cannot be used is rejected, but
+while it is cut short only when it has not changed for ``patience_s``: its writer may pause. An input is its content:
+one that is replaced or removed while it is proved gives nothing, and what replaced it is a job of its own. The same
+content is proved once, also across restarts where there is a journal; a changed time of modification makes it another.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import heapq
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Protocol
+
+from prover.errors import InputError, ProverError
+from prover.file_input import FileInput
+from prover.formats.atomic import write_files
+from prover.formats.errors import WriteError, printable
+from prover.pipeline import spool_files
+from prover.pipeline.delivery import deliver, finish_deliveries
+from prover.pipeline.engine import Engine
+from prover.pipeline.interfaces import JobRequest, JobResult
+from prover.pipeline.journal import Journal
+from prover.pipeline.journal_records import InputFile, OpenJob, Stage, identify
+from prover.pipeline.records import Draining, DuplicateJob, EngineStopped, JobCancelled, one_line
+from prover.pipeline.resume import Remade
+from prover.pipeline.spool_files import Identity, Kind
+from prover.pipeline.spool_watch import FolderWatch
+
+MOST_IN_FLIGHT = 64
+"""Jobs that the engine has at once: enough for every stage and for batches, whatever lies in the folder."""
+SETTLE_S = 0.5
+PATIENCE_S = 30.0
+RESCAN_S = 10.0
+"""How often everything is looked at, for file systems that report no changes."""
+RETRY_S = 2.0
+"""How often what failed for the folder's sake is tried again."""
+
+Tell = Callable[[str, bool], None]
+"""Told a line for the log, and whether it is of trouble."""
+
+
+class Documents(Protocol):
+    """What the spool needs of the workload: ``WitnessFiles`` and ``WasmInputs``."""
+
+    circuit: str
+
+    def documents(self, item: FileInput, proof: bytes) -> tuple[bytes, bytes]:
+        """The texts of ``proof.json`` and ``public.json``."""
+
+
+class _State(enum.Enum):
+    WAITING = "waiting"
+    """It may still be written."""
+    READY = "ready"
+    RUNNING = "running"
+    PROVED = "proved"
+    """Its outputs could not be written yet."""
+    OVER = "over"
+    """Proved, or left where it is; nothing happens until it changes."""
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """An input in the folder."""
+
+    name: str
+    stem: str
+    identity: Identity
+    changed: float
+    """When it was last seen to change."""
+    state: _State = _State.WAITING
+    suspect: bool = False
+    """It failed, and may be cut short."""
+    job: str | None = None
+    item: FileInput | None = None
+    result: JobResult | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the inputs in this session."""
+
+    taken: int = 0
+    delivered: int = 0
+    rejected: int = 0
+    cancelled: int = 0
+    found: int = 0
+    """That had their outputs already."""
+
+
+@dataclass(slots=True)
+class _News:
+    """What other threads left word of."""
+
+    everything: bool = True
+    names: set[str] = field(default_factory=set)
+    ended: list[tuple[str, str, Future[JobResult]]] = field(default_factory=list)
+
+
+class Spool:
+    """See the module. Also the ``Submitter`` of its jobs from an earlier session (``resume``), before ``start``."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Documents,
+        folder: Path,
+        kind: Kind,
+        *,
+        journal: Journal | None = None,
+        tell: Tell | None = None,
+        settle_s: float = SETTLE_S,
+        patience_s: float = PATIENCE_S,
+        most_in_flight: int = MOST_IN_FLIGHT,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.counts = Counts()
+        self._troubles: dict[str, str] = {}
+        """What keeps it from its work at present, in one line, by where it lies."""
+        self._engine = engine
+        self._workload = workload
+        self._kind = kind
+        self._journal = journal
+        self._say = tell or (lambda line, trouble: None)
+        self._settle_s = settle_s
+        self._patience_s = patience_s
+        self._most_in_flight = most_in_flight
+        self._entries: dict[str, _Entry] = {}
+        self._waiting: set[str] = set()
+        self._ready: list[tuple[int, str]] = []
+        self._undelivered: set[str] = set()
+        self._in_flight = 0
+        self._scanned = False
+        self._next_scan = 0.0
+        self._retry_at: float | None = None
+        self._bell = threading.Condition()
+        self._news = _News()
+        self._taking = True
+        self._stopping = False
+        self._watch = FolderWatch(self.folder, self._changed)
+        self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
+
+    # -- control ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look and to submit."""
+        self._watch.start()
+        self._thread.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps it from its work at present, in one line."""
+        return next(iter(list(self._troubles.values())), None)
+
+    def stop_taking(self) -> None:
+        """Submit nothing more; what is proved is handed over until ``stop``."""
+        self._taking = False
+
+    def stop(self) -> None:
+        """Hand over what was proved by now, and end. Jobs in flight are the engine's."""
+        self._taking = False
+        with self._bell:
+            self._stopping = True
+            self._bell.notify_all()
+        self._watch.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything was looked at and nothing is under way or may still be written."""
+        with self._bell:
+            news = self._news.everything or self._news.names or self._news.ended
+            return self._scanned and not (news or self._waiting or self._ready or self._undelivered or self._in_flight)
+
+    # -- Submitter: jobs of an earlier session ------------------------------------------------------------------------
+
+    def remake(self, job: OpenJob) -> Remade | None:
+        """The inputs of a job of this folder; None for another's. Raises ``InputError`` if its input is another now."""
+        name = self._own(job)
+        if name is None:
+            return None
+        path, stem = self.folder / name, self._kind.stem(name)
+        try:
+            identity = spool_files.identity_of(path)
+        except OSError:
+            identity = None
+        if stem is None or identity is None:
+            raise InputError("the input was removed", printable(str(path)))
+        wanted = spool_files.job_id(path, stem, identity)
+        if job.entry.id != wanted and not job.entry.id.startswith(f"{wanted}."):
+            raise InputError("the input was replaced", printable(str(path)))
+        item = FileInput(path)
+        entry = _Entry(name, stem, identity, time.monotonic(), _State.RUNNING, job=job.entry.id, item=item)
+        self._entries[name] = entry
+        return Remade([item], hands_over=True)
+
+    def resumed(self, job: OpenJob, future: Future[JobResult]) -> None:
+        """The job goes on."""
+        name = self._own(job)
+        assert name is not None
+        self._follow(self._entries[name], future)
+
+    def given_up(self, job: OpenJob, reason: str) -> None:
+        """The job does not go on. What lies in the folder now is looked at like everything else."""
+        name = self._own(job)
+        if name is not None:
+            self._entries.pop(name, None)
+
+    def _own(self, job: OpenJob) -> str | None:
+        origin = job.entry.request
+        name = origin.get("input")
+        return name if origin.get("spool") == str(self.folder) and isinstance(name, str) else None
+
+    # -- word from other threads --------------------------------------------------------------------------------------
+
+    def _changed(self, names: set[str] | None) -> None:
+        with self._bell:
+            if names is None:
+                self._news.everything = True
+            else:
+                self._news.names |= names
+            self._bell.notify_all()
+
+    def _ended(self, name: str, job: str, future: Future[JobResult]) -> None:
+        with self._bell:
+            self._news.ended.append((name, job, future))
+            self._bell.notify_all()
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._bell:
+                self._bell.wait_for(self._has_news, self._patience())
+                news, self._news = self._news, _News(everything=False)
+                last = self._stopping
+            try:
+                self._step(news)
+            except Exception as error:  # noqa: BLE001 - a night's work goes on
+                self._trouble("spool", f"the spool stumbled, and goes on: {one_line(error)}")
+                self._retry_soon()
+            if last:
+                return
+
+    def _has_news(self) -> bool:
+        news = self._news
+        return bool(self._stopping or news.everything or news.names or news.ended)
+
+    def _patience(self) -> float:
+        """How long there is nothing to do of itself."""
+        now = time.monotonic()
+        due = [self._next_scan]
+        if self._retry_at is not None:
+            due.append(self._retry_at)
+        if self._waiting:
+            due.append(min(self._due(self._entries[name]) for name in self._waiting))
+        return max(0.01, min(due) - now)
+
+    def _step(self, news: _News) -> None:
+        now = time.monotonic()
+        for name, job, future in news.ended:
+            self._in_flight -= 1
+            self._conclude(name, job, future)
+        everything = news.everything or now >= self._next_scan
+        if self._retry_at is not None and now >= self._retry_at:
+            everything, self._retry_at = True, None
+            for name in tuple(self._undelivered):
+                self._hand_over(self._entries[name])
+        if not self._taking:
+            return
+        if everything:
+            self._next_scan = now + RESCAN_S
+            self._scan()
+        else:
+            for name in news.names:
+                self._look(name)
+        for name in tuple(self._waiting):
+            self._consider(self._entries[name])
+        self._submit()
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def _scan(self) -> None:
+        try:
+            with os.scandir(self.folder) as entries:
+                names = {entry.name for entry in entries}
+            writable = os.access(self.folder, os.W_OK | os.X_OK)
+        except OSError as error:
+            self._trouble("folder", f"the spool cannot be read: {printable(str(self.folder))}: {error.strerror}")
+            self._retry_soon()
+            return
+        if not writable:
+            self._trouble("folder", f"the spool cannot be written, nothing is taken: {printable(str(self.folder))}")
+            self._retry_soon()
+            return
+        self._trouble("folder", None)
+        for name in [*names, *(name for name in self._entries if name not in names)]:
+            self._look(name)
+        self._scanned = True
+
+    def _look(self, name: str) -> None:
+        """See what a name stands for now."""
+        stem = self._kind.stem(name)
+        if stem is None:
+            return
+        entry = self._entries.get(name)
+        try:
+            identity = spool_files.identity_of(self.folder / name)
+        except OSError:  # no permission on the way: looked at again with the rest
+            return
+        if identity is None:
+            if entry is not None and self.folder.is_dir():
+                self._forget(entry, "the input was removed")
+            return
+        if entry is not None and entry.identity == identity:
+            return
+        if entry is not None:
+            self._forget(entry, "the input was replaced")
+        elif spool_files.answered(self.folder, stem, identity):
+            self.counts.found += 1
+            self._entries[name] = _Entry(name, stem, identity, 0.0, _State.OVER)
+            return
+        self._wait(_Entry(name, stem, identity, time.monotonic()))
+
+    def _wait(self, entry: _Entry) -> None:
+        entry.state, entry.job, entry.item, entry.result = _State.WAITING, None, None, None
+        self._entries[entry.name] = entry
+        self._waiting.add(entry.name)
+
+    def _forget(self, entry: _Entry, why: str) -> None:
+        """The content that an entry stands for is there no more."""
+        del self._entries[entry.name]
+        self._waiting.discard(entry.name)
+        self._undelivered.discard(entry.name)
+        if entry.state in (_State.RUNNING, _State.PROVED) and entry.job is not None:
+            self.counts.cancelled += 1
+            self._say(f"{_shown(entry)}: {why}: job {entry.job} is cancelled", False)
+            self._engine.cancel(entry.job)
+            if entry.state is _State.PROVED and self._journal is not None:
+                self._journal.ended(entry.job, Stage.CANCELLED, why)
+
+    def _due(self, entry: _Entry) -> float:
+        """When a waiting entry is to be looked at next."""
+        age = time.monotonic() - entry.changed
+        return entry.changed + (self._settle_s if age < self._settle_s and not entry.suspect else self._patience_s)
+
+    def _consider(self, entry: _Entry) -> None:
+        """Whether an input that may still be written can be taken."""
+        age = time.monotonic() - entry.changed
+        still = time.time() - entry.identity.mtime_ns / 1e9  # moved in, it is old already
+        settled = age >= self._settle_s or self._settle_s <= still
+        if age < self._patience_s and (
+            entry.suspect or not settled or not self._kind.plausible(self.folder / entry.name)
+        ):
+            return
+        self._waiting.discard(entry.name)
+        entry.state = _State.READY
+        heapq.heappush(self._ready, (entry.identity.mtime_ns, entry.name))
+
+    # -- submitting ---------------------------------------------------------------------------------------------------
+
+    def _submit(self) -> None:
+        """Give the engine what it has room for, the oldest first."""
+        if "folder" in self._troubles:
+            return
+        while self._ready and self._in_flight < self._most_in_flight:
+            if not self._engine.accepting.is_set():
+                self._retry_soon()
+                return
+            _, name = heapq.heappop(self._ready)
+            entry = self._entries.get(name)
+            if entry is None or entry.state is not _State.READY:
+                continue  # it was replaced meanwhile
+            try:
+                self._take(entry)
+            except Draining:
+                heapq.heappush(self._ready, (entry.identity.mtime_ns, name))
+                self._retry_soon()
+                return
+            except EngineStopped as error:
+                heapq.heappush(self._ready, (entry.identity.mtime_ns, name))
+                self._trouble("engine", f"nothing is taken: {error}")
+                self._retry_soon()
+                return
+            self._trouble("engine", None)
+
+    def _take(self, entry: _Entry) -> None:
+        path = self.folder / entry.name
+        if not spool_files.outputs_fit(entry.stem):
+            self._reject(entry, "the name is too long for its outputs: NAME.public.json has more than 255 bytes")
+            return
+        job = spool_files.job_id(path, entry.stem, entry.identity)
+        entry.item = FileInput(path)
+        files = self._files(path)
+        try:
+            future = self._send(job, entry, files)
+        except DuplicateJob:
+            stage = None if self._journal is None else self._journal.stage(job)
+            if stage is not None and stage[0] in (Stage.DELIVERED, Stage.DELIVERING):
+                entry.state = _State.OVER
+                self.counts.found += 1
+                self._say(f"{_shown(entry)}: was proved before; touch it to have it proved again", False)
+                return
+            job = f"{job}.{token_hex(2)}"  # it failed or was cancelled then, and lies here again
+            future = self._send(job, entry, files)
+        self.counts.taken += 1
+        entry.job, entry.state = job, _State.RUNNING
+        self._follow(entry, future)
+
+    def _files(self, path: Path) -> tuple[InputFile, ...]:
+        try:
+            str(path).encode()
+            return (InputFile("input", 0, identify(path)),) if self._journal is not None else ()
+        except (UnicodeEncodeError, InputError):  # the journal keeps text; what cannot be read fails as a job
+            return ()
+
+    def _send(self, job: str, entry: _Entry, files: tuple[InputFile, ...]) -> Future[JobResult]:
+        origin = {"spool": str(self.folder), "input": entry.name}
+        return self._engine.submit(
+            JobRequest(
+                [entry.item],
+                1,
+                id=job,
+                circuit=self._workload.circuit,
+                origin=origin,
+                files=files,
+                hands_over=True,
+            )
+        )
+
+    def _follow(self, entry: _Entry, future: Future[JobResult]) -> None:
+        assert entry.job is not None
+        self._in_flight += 1
+        future.add_done_callback(partial(self._ended, entry.name, entry.job))
+
+    # -- what came of it ----------------------------------------------------------------------------------------------
+
+    def _conclude(self, name: str, job: str, future: Future[JobResult]) -> None:
+        entry = self._entries.get(name)
+        error = future.exception()
+        if entry is None or entry.job != job:  # its input is gone
+            if error is None and self._journal is not None:
+                self._journal.ended(job, Stage.CANCELLED, "the input is another now")
+            return
+        if error is None:
+            entry.result = future.result()
+            self._hand_over(entry)
+            return
+        fault = entry.item.fault if entry.item is not None else None
+        if isinstance(error, JobCancelled):
+            if not self._taking:
+                return  # the engine stops
+            self.counts.cancelled += 1
+            self._leave(entry, f"{_shown(entry)}: job {job} was cancelled; touch the input to have it proved", False)
+        elif fault is None:
+            line = f"{_shown(entry)}: left where it is: {one_line(error)}; touch it to try again"
+            self._leave(entry, line, True)
+        elif not self.folder.is_dir():
+            entry.changed = time.monotonic()
+            self._wait(entry)
+        elif self._changed_since(entry):
+            self._look(name)
+        elif time.monotonic() - entry.changed < self._patience_s and not self._kind.whole(self.folder / name):
+            entry.suspect = True
+            self._wait(entry)
+        else:
+            self._reject(entry, fault)
+
+    def _changed_since(self, entry: _Entry) -> bool:
+        try:
+            return spool_files.identity_of(self.folder / entry.name) != entry.identity
+        except OSError:
+            return False
+
+    def _leave(self, entry: _Entry, line: str, trouble: bool) -> None:
+        entry.state = _State.OVER
+        self._say(line, trouble)
+
+    def _reject(self, entry: _Entry, reason: str) -> None:
+        try:
+            spool_files.reject(self.folder / entry.name, entry.stem, reason)
+        except WriteError as error:
+            self._leave(entry, f"{_shown(entry)}: bad, but it stays: {error}: {reason}", True)
+            return
+        self.counts.rejected += 1
+        self._entries.pop(entry.name, None)
+        self._say(f"{_shown(entry)}: rejected: {reason}", True)
+
+    def _hand_over(self, entry: _Entry) -> None:
+        """Write a proved input's outputs, unless the input is another now; what cannot be written is kept."""
+        assert entry.result is not None and entry.item is not None and entry.job is not None
+        entry.state = _State.PROVED
+        there = self.folder.is_dir()
+        if there and self._changed_since(entry):
+            self._look(entry.name)
+            return
+        try:
+            if not there:
+                raise WriteError(self.folder, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+            proof, public = self._workload.documents(entry.item, entry.result.proofs[0])
+            path, public_path = spool_files.outputs(self.folder, entry.stem)
+            self._write(entry.job, {public_path: public, path: proof})  # the proof last: it says that both are there
+        except WriteError as error:
+            self._undelivered.add(entry.name)
+            self._trouble("outputs", f"a proof cannot be written, it is kept: {error}")
+            self._retry_soon()
+            return
+        except ProverError as error:
+            self._leave(entry, f"{_shown(entry)}: {one_line(error)}", True)
+            return
+        self._undelivered.discard(entry.name)
+        if not self._undelivered:
+            self._trouble("outputs", None)
+        self.counts.delivered += 1
+        entry.state, entry.item, entry.result = _State.OVER, None, None
+
+    def _write(self, job: str, contents: dict[Path, bytes]) -> None:
+        if self._journal is None:
+            write_files({os.fspath(path): content for path, content in contents.items()})
+            return
+        stage, _ = self._journal.stage(job) or (None, None)
+        if stage is Stage.DELIVERING:  # it was claimed, and a rename failed
+            finish_deliveries(self._journal)
+            if (self._journal.stage(job) or (None,))[0] is Stage.DELIVERING:
+                raise WriteError(self.folder, OSError(0, "the outputs cannot be put in place"))
+            return
+        answer = deliver(self._journal, job, contents)
+        if answer.refused:
+            self._say(f"{answer.reason}: nothing is written", True)
+
+    # -- trouble ------------------------------------------------------------------------------------------------------
+
+    def _retry_soon(self) -> None:
+        if self._retry_at is None:
+            self._retry_at = time.monotonic() + RETRY_S
+
+    def _trouble(self, where: str, line: str | None) -> None:
+        """Note trouble, or that it is over; each is told once."""
+        if line is None:
+            if self._troubles.pop(where, None) is not None:
+                self._say(f"the spool works again: {printable(str(self.folder))}", False)
+        elif self._troubles.get(where) != line:
+            self._troubles[where] = line
+            self._say(line, True)
+
+
+def _shown(entry: _Entry) -> str:
+    return printable(entry.name, 80)
+
+
+__all__ = ["MOST_IN_FLIGHT", "PATIENCE_S", "SETTLE_S", "Counts", "Documents", "Spool"]
