@@ -7,7 +7,7 @@ import contextlib
 import gc
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -86,6 +86,8 @@ class ConsoleApp(App[None]):
         self._notices = tuple(notices)
         self._pacer: Timer | None = None
         self._notice_timer: Timer | None = None
+        self._told = 0
+        """The number of the latest notice of a frame that was told."""
         self._settled = False
         self._glyphs = ASCII if settings.ascii else UNICODE
         for file in themes.values():
@@ -124,8 +126,7 @@ class ConsoleApp(App[None]):
         self.tick()
         self._pace(self.settings.refresh_s)
         self.call_after_refresh(self.feed.start)
-        for place, line in enumerate(self._notices):  # one after the other: each has its time in the last line
-            self.set_timer(0.01 + place * _NOTICE_S, partial(self.say, line, "warning"))
+        self._say_all([(line, "warning") for line in self._notices])
 
     def _ended_by(self, number: int) -> None:
         """Begin nothing new, and leave the screen: what was begun ends without it."""
@@ -186,6 +187,10 @@ class ConsoleApp(App[None]):
             else:
                 screen.show_frozen(self.current, now, self.frozen_at)
             screen.show_knobs(frame.snapshot.knobs, frame.at)
+        told = [notice for notice in frame.notices if notice.number > self._told]
+        if told:
+            self._told = told[-1].number
+            self._say_all([(notice.text, "warning" if notice.trouble else "information") for notice in told])
         if self.feed.ready and not self._settled:
             self._settled = True
             gc.collect()
@@ -208,6 +213,11 @@ class ConsoleApp(App[None]):
             text = to_ascii(text)
         level = severity if severity in _NOTICE_ROLE else "information"
         self.notify(text, severity=level, timeout=_NOTICE_S, markup=False)  # type: ignore[arg-type]
+
+    def _say_all(self, lines: Sequence[tuple[str, str]]) -> None:
+        """One after the other: each has its time in the last line."""
+        for place, (line, severity) in enumerate(lines):
+            self.set_timer(0.01 + place * _NOTICE_S, partial(self.say, line, severity))
 
     def unsay(self) -> None:
         """Give the last line back to the keys."""

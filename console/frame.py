@@ -80,6 +80,16 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth telling once."""
+
+    number: int
+    """Rises; no two have the same."""
+    text: str
+    trouble: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """One picture. ``at`` is monotonic, ``wall`` seconds since 1970; ``window`` the seconds that the lane covers."""
 
@@ -92,6 +102,8 @@ class Frame:
     diagnosis: Diagnosis = Diagnosis()
     markers: tuple[Marker, ...] = ()
     feeds: tuple[FeedView, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    """The latest happenings that are worth telling once, oldest first."""
     cards: tuple[GpuCard, ...] = ()
     """Every GPU of the machine, in use or not."""
     census: Census | None = None

@@ -22,6 +22,7 @@ from console.settings import (
     state_folder,
     warn_of_cache,
 )
+from console.storage import Storage, read_storage_section, with_journal
 from console.windows import DEFAULT_WINDOW
 from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
@@ -58,6 +59,9 @@ def configure_look(parser: argparse.ArgumentParser) -> None:
     """Options of every command that opens the console."""
     parser.add_argument(
         "--log", type=Path, metavar="PATH", help="follow this log, there or not yet, instead of the engine's own"
+    )
+    parser.add_argument(
+        "--journal", metavar="PATH", help="where jobs are kept until they end, or none (--once keeps none without this)"
     )
     parser.add_argument("--once", action="store_true", help="print one frame and end; with --json as JSON")
     parser.add_argument("--read-only", action="store_true", help="change nothing")
@@ -135,7 +139,10 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     log: LogFile | None = None
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
         log = LogFile(state_folder() / "logs")
-    engine = HostedEngine(starter(workload, knobs, log, args.device), workload.subject)
+    storage = with_journal(read_storage_section(config_path(args.config), required=False), args.journal)
+    if args.once and args.journal is None:
+        storage = Storage(journal=False)
+    engine = HostedEngine(starter(workload, knobs, log, args.device, storage), workload.subject)
     own = log.path if log is not None else None
     path = settings.log_path or own
     return EngineFeed(

@@ -7,6 +7,7 @@ so that they can be read.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
@@ -20,7 +21,7 @@ from console.feeds.interfaces import GpuSource
 from console.feeds.lane import LaneHistory
 from console.feeds.logfile import LogFollower
 from console.feeds.nvml.card import GpuCard, same_gpu
-from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Throughput
+from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Notice, Throughput
 from prover.intervals import length
 from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
@@ -39,6 +40,7 @@ _LEAST_S = 15.0
 """A change is looked at apart once it is this old."""
 _LEAST_GAP_S = 1e-3
 """On a GPU, whose events tell one launch from the next: what is shorter lies between two launches of one slot."""
+_NOTICES = 8
 _QUIET_KNOBS = frozenset({"log_level", "drain_timeout_s"})
 
 
@@ -130,6 +132,7 @@ class EngineFeed:
         self._wall = wall
         self._timeline = Timeline()
         self._markers: list[Marker] = []
+        self._notices: deque[Notice] = deque(maxlen=_NOTICES)
         self._changed_at = float("-inf")
         self._slow = _Slow()
         self._lanes: dict[int, LaneHistory] = {}
@@ -233,6 +236,7 @@ class EngineFeed:
             diagnosis=slow.diagnosis,
             markers=tuple(marker for marker in self._markers if marker.at > now - window),
             feeds=self._feeds(samples, cards, now),
+            notices=tuple(self._notices),
             cards=cards,
             census=self._gpus.census if self._gpus is not None else None,
         )
@@ -241,6 +245,8 @@ class EngineFeed:
 
     def _mark(self, events: Sequence[Event]) -> None:
         for event in events:
+            if event.kind is EventKind.JOURNAL:
+                self._notices.append(Notice(event.seq, str(event.fields["line"]), bool(event.fields["trouble"])))
             if event.kind is not EventKind.KNOB_APPLIED:
                 continue
             name = str(event.fields.get("name"))
@@ -358,7 +364,7 @@ class EngineFeed:
         )
 
     def _feeds(self, samples: Sequence[DeviceSample], cards: Sequence[GpuCard], now: float) -> tuple[FeedView, ...]:
-        feeds = [FeedView("engine", 0.0)]
+        feeds = [FeedView("engine", 0.0, self._engine.trouble)]
         if self._sampler is not None:
             age = now - samples[-1].at if samples else None
             feeds.append(FeedView(self._machine, age, self._sampler.problem))

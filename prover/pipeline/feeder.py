@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -14,6 +14,8 @@ from prover.pipeline.records import Draining, EngineStopped, JobCancelled, one_l
 
 Inputs = Callable[[int], Any]
 """The inputs of the n-th job: a pure function, so that a workload can be repeated."""
+Origin = Callable[[int], Mapping[str, object]]
+"""What the n-th job's inputs are made again from after a restart (``JobRequest.origin``)."""
 Ended = Callable[[int, JobResult | None], None]
 """Told of every job that ended, with its result or None, on the thread that ended it: must be quick."""
 
@@ -37,8 +39,10 @@ class Feeder:
         first: int = 0,
         on_end: Ended | None = None,
         clock: EngineClock | None = None,
+        origin: Origin | None = None,
     ) -> None:
-        """``clock`` is the engine's, where that is not real time."""
+        """``clock`` is the engine's, where that is not real time; ``origin`` is for a journal."""
+        self._origin = origin
         self._clock = clock or EngineClock()
         self._engine = engine
         self._inputs = inputs
@@ -110,7 +114,7 @@ class Feeder:
                 self.submitted += 1
                 last = self.submitted == self._total
             try:
-                future = self._submit(inputs)
+                future = self._submit(number, inputs)
             except EngineStopped as error:
                 self._give_up(str(error), unsubmitted=1)
                 return
@@ -119,11 +123,12 @@ class Feeder:
             if last:
                 return
 
-    def _submit(self, inputs: Any) -> Future[JobResult]:
+    def _submit(self, number: int, inputs: Any) -> Future[JobResult]:
         """Submit a job, waiting while the engine drains."""
+        origin = {} if self._origin is None else self._origin(number)
         while True:
             try:
-                return self._engine.submit(JobRequest(inputs, self._partitions))
+                return self._engine.submit(JobRequest(inputs, self._partitions, origin=origin))
             except Draining:
                 with self._clock.outside():
                     self._engine.accepting.wait()
