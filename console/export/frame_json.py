@@ -75,6 +75,8 @@ def _device(one: DeviceFrame, now: float) -> dict[str, Any]:
         "sentence": one.headline.sentence,
         "workers": view.workers,
         "workers_busy": view.workers_busy,
+        "proofs_good": view.proofs_good,
+        "proofs_bad": view.proofs_bad,
         "utilisation_by": {
             name: one.utilisation_by.get(name) for name in ("kernels", "sm", "driver", "lock", "timeline")
         },

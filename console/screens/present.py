@@ -153,7 +153,14 @@ def _shared(frame: Frame, one: DeviceFrame) -> DeviceData:
         gaps_title=f"gaps, last {span(frame.window)}",
         gaps=tuple(GapFigure(c.cause, _cluster_text(c)) for c in sorted(one.clusters, key=_cost)),
         gaps_in_window=one.gaps_in_window,
+        alarms=_bad_proofs(one.view),
     )
+
+
+def _bad_proofs(view: DeviceView) -> tuple[Figure, ...]:
+    """A device that ever made a proof that did not verify is not to be overlooked."""
+    bad, made = view.proofs_bad, view.proofs_good + view.proofs_bad
+    return (Figure("bad proofs", f"{bad} of {made}", "bad"),) if bad else ()
 
 
 def _figures(one: DeviceFrame) -> tuple[Figure, ...]:
@@ -167,6 +174,8 @@ def _figures(one: DeviceFrame) -> tuple[Figure, ...]:
         figures.append(Figure("cpu", percent(newest.cpu)))
     if newest is not None and newest.memory_total is not None:
         figures.append(Figure("memory", used_of(newest.memory_used, newest.memory_total)))
+    if one.view.proofs_good:
+        figures.append(Figure("good proofs", str(one.view.proofs_good)))
     return tuple(figures)
 
 

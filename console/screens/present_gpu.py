@@ -9,7 +9,7 @@ from console.feeds.nvml import words
 from console.feeds.nvml.card import CardState, GpuCard
 from console.feeds.nvml.census import Census
 from console.frame import DeviceFrame, Frame
-from prover.model import DeviceSample
+from prover.model import DeviceSample, DeviceView
 from widgets.device import DeviceData, Figure
 from widgets.figures import UNKNOWN, percent, rate, seconds, size, span, used_of
 
@@ -35,15 +35,24 @@ def panel(frame: Frame, one: DeviceFrame, shared: DeviceData) -> DeviceData:
     return replace(
         shared,
         notes=(f"last {over}, lowest in each column", f"last {over}") if lowest else (f"last {over}",),
-        alarms=tuple(alarms(one.card, newest, frame.at)),
+        alarms=tuple(sorted([*alarms(one.card, newest, frame.at), *shared.alarms], key=_severity)),
         figures=tuple(_figures(one, newest)),
         brief=tuple(_brief(one, newest)),
-        health=tuple(_health(one.card, newest)),
+        health=(*_health(one.card, newest), *_good_proofs(one.view)),
         usage_name="SM" if by_counters else "drv",
         usage_now=percent(shown),
         samples=tuple(_pairs(series, by_counters)),
         lowest=lowest,
     )
+
+
+def _severity(alarm: Figure) -> bool:
+    return alarm.role != "bad"
+
+
+def _good_proofs(view: DeviceView) -> Iterable[Figure]:
+    if view.proofs_good:
+        yield Figure("good proofs", str(view.proofs_good))
 
 
 def no_gpu(census: Census | None) -> tuple[str, ...]:

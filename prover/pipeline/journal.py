@@ -425,13 +425,18 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._lock_file is None:
             self._lock_file = self._lock()
-        self._connection = open_database(self.path)
-        self._connection.execute("DELETE FROM writers WHERE session <> ?", (self._session,))
-        if self._begun_anew:
-            with self._bell:
-                again = [Submit(entry) for entry in self._open_jobs.values()]
-            journal_store.apply(self._connection, os.urandom(8).hex(), list(enumerate(again)), durable=True)
-            self._begun_anew = False
+        connection = open_database(self.path)
+        try:
+            connection.execute("DELETE FROM writers WHERE session <> ?", (self._session,))
+            if self._begun_anew:
+                with self._bell:
+                    again = [Submit(entry) for entry in self._open_jobs.values()]
+                journal_store.apply(connection, os.urandom(8).hex(), list(enumerate(again)), durable=True)
+                self._begun_anew = False
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection  # only now can it be written
 
     def _lock(self) -> int:
         path = self.path.with_suffix(".lock")

@@ -1,4 +1,4 @@
-"""A running engine's journal: resumes what was unfinished, tells of trouble and of its end, closes it in the end."""
+"""A running engine's journal: resumes what was unfinished, tells of trouble and of its end, is closed by it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def witness_request(paths: Sequence[Path], known: KnownDigest | None = None, **m
     Raises:
         InputError: if one cannot be read.
     """
-    absolute = [path.absolute() for path in paths]
+    absolute = tuple(path.absolute() for path in paths)
     identities = {path: identify(path, known) for path in dict.fromkeys(absolute)}
     files = tuple(InputFile(WITNESS, position, identities[path]) for position, path in enumerate(absolute))
     return JobRequest(absolute, len(absolute), origin={WITNESS: len(absolute)}, files=files, **more)
@@ -69,7 +69,7 @@ class WitnessJobs:
         """Their paths, in order."""
         if WITNESS not in job.entry.request:
             return None
-        return Remade([Path(file.identity.path) for file in job.entry.files if file.role == WITNESS])
+        return Remade(tuple(Path(file.identity.path) for file in job.entry.files if file.role == WITNESS))
 
     def resumed(self, job: OpenJob, future: Future[JobResult]) -> None:
         """The engine's picture tells the rest."""

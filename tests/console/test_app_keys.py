@@ -16,6 +16,7 @@ from console.screens.confirm import ConfirmScreen
 from console.screens.help import HelpScreen, help_text
 from console.screens.plain import screen_text
 from console.settings import ConsoleSettings
+from prover.model import EventKind
 from widgets.glyphs import ASCII, UNICODE
 from widgets.knobs import MERGE_S
 
@@ -153,6 +154,25 @@ def test_a_notice_stands_in_the_last_line_and_goes_by_itself_or_by_a_click():
         assert told(app) == ""
 
     drive(act)
+
+
+def test_what_the_engine_has_to_tell_is_told_once():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        fields = {"line": "2 jobs resumed, 3 of 8 proofs were there", "trouble": False}
+        feed.engine._emit(EventKind.JOURNAL, fields=fields)
+        await settle(pilot, app, feed)
+        assert told(app) == "2 jobs resumed, 3 of 8 proofs were there"
+        app.unsay()
+        await settle(pilot, app, feed, seconds=1)
+        assert told(app) == ""
+
+    drive(act)
+
+
+def test_trouble_of_the_session_is_the_engine_feeds_problem():
+    feed = FakeFeed()
+    feed.engine.trouble = "the journal cannot be written"
+    assert feed.poll(60.0).feeds[0].problem == "the journal cannot be written"
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

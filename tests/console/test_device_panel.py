@@ -160,6 +160,38 @@ def test_a_foreign_process_and_an_xid_are_told():
         assert "Xid 79: fell off the bus" in shown(feed, size)[1]
 
 
+def of_proofs(feed: FakeFeed, good: int, bad: int) -> FakeFeed:
+    """The feed, with so many good and bad proofs of its devices."""
+    poll = feed.poll
+
+    def counted(window: float) -> Frame:
+        frame = poll(window)
+        devices = tuple(replace(one, view=replace(one.view, proofs_good=good, proofs_bad=bad)) for one in frame.devices)
+        return replace(frame, devices=devices)
+
+    feed.poll = counted  # type: ignore[method-assign]
+    return feed
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_device_with_bad_proofs_is_not_overlooked(size: tuple[int, int]):
+    for feed in (one_gpu(8), FakeFeed()):
+        assert "bad proofs" not in "\n".join(shown(feed, size))
+        assert "bad proofs 3 of 1207" in shown(of_proofs(feed, 1204, 3), size)[1]
+
+
+def test_good_proofs_are_told_where_there_is_room():
+    host, gpu = of_proofs(FakeFeed(), 1204, 0), of_proofs(one_gpu(8), 1204, 0)
+    for feed in (host, gpu):
+        assert "good proofs 1204" in "\n".join(shown(feed, (200, 60)))
+        device = frame_document(feed.poll(60.0))["devices"][0]
+        assert (device["proofs_good"], device["proofs_bad"]) == (1204, 0)
+    gpu.sampler._cards[0].lose("fell off the bus: the machine needs a reboot")  # type: ignore[attr-defined]
+    gpu.engine.advance(5)
+    line = shown(of_proofs(gpu, 0, 1), (120, 40))[1]
+    assert line.index("fell off the bus") < line.index("bad proofs"), "the worst first"
+
+
 class NoGpus:
     """A machine without."""
 

@@ -4,11 +4,13 @@ import json
 import os
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,31 @@ def test_a_resize_is_followed(start: Start):
     assert terminal.end() == 0
 
 
+def test_what_a_killed_console_left_goes_on_in_the_next(start: Start):
+    first = start([])
+    first.wait_for(FIRST_PROOF)
+    first.send(signal.SIGKILL)
+    second = start([])
+    second.wait_for(r"\d+ jobs? resumed, \d+ of \d+ proofs were there")
+    second.wait_for(FIRST_PROOF)
+    third = start([])
+    third.wait_for(rf"another cuzk-top \(process {second.pid}\) writes the journal")
+    third.wait_for(FIRST_PROOF)
+    second.press("q")
+    assert second.end() == 0
+
+
+def test_one_frame_keeps_a_journal_where_that_is_asked(environment: dict[str, str], tmp_path: Path):
+    path = tmp_path / "new" / "kept.sqlite3"
+    document = json.loads(plain(environment, "--once", "--json", *TINY, "--journal", str(path)).stdout)
+    with closing(sqlite3.connect(path)) as journal:
+        ((good,),) = journal.execute("SELECT good FROM devices").fetchall()
+        delivered = journal.execute("SELECT count(*) FROM jobs WHERE stage = 'delivered'").fetchone()[0]
+    assert good >= document["devices"][0]["proofs_good"] >= 2 and delivered >= document["throughput"]["proofs"] >= 1
+    again = json.loads(plain(environment, "--once", "--json", *TINY, "--journal", str(path)).stdout)
+    assert again["devices"][0]["proofs_good"] > good >= 2 and again["devices"][0]["proofs_bad"] == 0
+
+
 def test_one_frame_as_text(environment: dict[str, str]):
     done = plain(environment, "--once", *TINY)
     assert done.returncode == 0 and done.stderr == ""
@@ -206,6 +233,7 @@ def test_one_frame_as_json(environment: dict[str, str]):
         (["--workload", "poseidon-merkel-10"], "poseidon-merkle-10"),
         (["--once", "--set", "synthesis_lookahead=900"], "synthesis_lookahead"),
         (["--once", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),
+        (["--once", "--journal", "/"], "--journal /"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(environment: dict[str, str], options: list[str], told: str):
@@ -227,6 +255,7 @@ def test_a_configuration_with_a_mistake_names_it(environment: dict[str, str], tm
         ("[console]\nrefresh = 100\n", "console.refresh"),
         ("[console\n", "config.toml"),
         ("[knobs]\nsynthesis_lookahead = 'x'\n", "synthesis_lookahead"),
+        ("[storage]\ndays = 0\n", "storage.days"),
     ):
         path.write_text(text)
         done = plain(environment, "--once", "--config", str(path))

@@ -84,4 +84,5 @@ def test_the_hosted_prover(tmp_path: Path, environment: dict[str, str]) -> None:
     assert "failed 0" in done.stdout
     cache = [path for path in (tmp_path / "cache" / "cuzk-top").rglob("*") if path.is_file()]
     assert cache, "the key is cached"
+    assert not list(tmp_path.rglob("*.sqlite3")), "one frame keeps no journal"
     assert [path.name for path in cache if ".tmp" in path.name] == []
