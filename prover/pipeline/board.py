@@ -155,6 +155,10 @@ class Board:
         """Whether a device proves on the machine's own cores."""
         return any(record.view.kind == "host" for record in self.devices.values())
 
+    def device_of(self, slot: Slot) -> DeviceRecord | None:
+        """Where a slot is or was made."""
+        return None if slot.device is None else self.devices[slot.device]
+
     def settle(self) -> None:
         """Bring the pictures of the devices and the knobs up to date; locks that were kept free pass on."""
         now = self.clock()

@@ -16,7 +16,7 @@ from typing import Any
 
 from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase, Priority
-from prover.pipeline.board import Board, DeviceRecord
+from prover.pipeline.board import Board
 from prover.pipeline.channel import Channel
 from prover.pipeline.failure import one_line_detail
 from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
@@ -376,7 +376,7 @@ class Line:
     def _accept(
         self, slot: Slot, job: Job, proofs: Mapping[int, bytes], checked: bool, now: float, worker: Worker
     ) -> None:
-        self.keeper.proved(job, proofs, checked, self._device(slot))
+        self.keeper.proved(job, proofs, checked, self.board.device_of(slot))
         for index, proof in proofs.items():
             job.proofs[index] = proof
         job.verified = job.verified and checked
@@ -386,7 +386,7 @@ class Line:
         self.board.announce(EventKind.PARTITION_DONE, now, worker, job=job, partitions=tuple(proofs), fields=fields)
 
     def _withhold(self, slot: Slot, job: Job, bad: tuple[int, ...], now: float, worker: Worker) -> None:
-        self.keeper.rejected(job, bad, self._device(slot))
+        self.keeper.rejected(job, bad, self.board.device_of(slot))
         self.board.count(proofs_withheld=len(bad))
         self.board.announce(
             EventKind.PROOF_WITHHELD,
@@ -567,9 +567,6 @@ class Line:
             return
         self._release(job)
         self.board.deliveries.append(self.keeper.ended(job, state, error, resumes=resumes))
-
-    def _device(self, slot: Slot) -> DeviceRecord | None:
-        return None if slot.device is None else self.board.devices[slot.device]
 
     def _knob(self, kind: EventKind, fields: dict[str, FieldValue]) -> None:
         self.board.announce(kind, self.board.clock(), fields=fields)
