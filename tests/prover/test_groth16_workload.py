@@ -80,14 +80,6 @@ def test_jobs_draw_different_inputs(workload):
     assert not np.array_equal(a[0], b[0])
 
 
-def test_a_jobs_inputs_are_the_same_whatever_was_asked_before(workload):
-    """They are made again after a restart, from the job's number."""
-    few = [workload.sample_inputs(5, 2)[1].copy(), workload.sample_inputs(1, 3)[2].copy()]
-    workload.sample_inputs(0, 8)
-    assert np.array_equal(workload.sample_inputs(5, 2)[1], few[0])
-    assert np.array_equal(workload.sample_inputs(1, 3)[2], few[1])
-
-
 def test_inputs_without_a_witness_fail_in_synthesis(workload):
     inputs = [array.copy() for array in workload.sample_inputs(0, 1)]
     inputs[0][0, 0] ^= np.uint64(1)
