@@ -43,7 +43,7 @@ from prover.model import EventKind, KnobValue, Snapshot
 from prover.pipeline.engine import Engine
 from prover.pipeline.feeder import Feeder
 from prover.pipeline.interfaces import Change, JobResult
-from prover.pipeline.knobs import REGISTRY, KnobSet
+from prover.pipeline.knobs import KnobSet
 from prover.timeline import Timeline
 
 Report = dict[str, Any]
@@ -176,10 +176,9 @@ def stress(setting: Setting) -> Report:
     try:
         while not feeder.wait(rng.uniform(0.001, 0.02)):
             name, value = random_change(rng, 2)
-            if REGISTRY[name].active:
-                accepted = engine.propose(Change(name, value, who="stress")).accepted
-                changes[name] += accepted
-                refused += not accepted
+            accepted = engine.propose(Change(name, value, who="stress")).accepted
+            changes[name] += accepted
+            refused += not accepted
             if value is True:
                 time.sleep(rng.uniform(0.001, 0.05))
                 engine.propose(Change("paused", False, who="stress"))

@@ -19,7 +19,7 @@ from prover.device.host import HostDevice
 from prover.groth16.workload import CircuitWorkload
 from prover.memory_limits import memory_limits
 from prover.pipeline.engine import Engine
-from prover.pipeline.forecast import CircuitShape, Load, check_peak, forecast
+from prover.pipeline.forecast import Load, check_peak
 from prover.pipeline.interfaces import JobRequest
 from prover.pipeline.knobs import load_knobs
 from prover.resources import peak_rss_bytes, reset_peak_rss
@@ -28,27 +28,10 @@ ROWS = ((0, 1, 1, 1), (1, 1, 1, 2), (4, 1, 1, 1), (1, 2, 1, 2), (8, 1, 1, 2), (1
 """Lookahead, synthesisers, partitions a slot, device workers."""
 
 
-def shape_of(workload: CircuitWorkload) -> CircuitShape:
-    circuit, key = workload._circuit, workload.key
-    a, b = key.matrices
-    held = (circuit.a, circuit.b, circuit.c, a, b)
-    return CircuitShape(
-        key.curve,
-        key.n_wires,
-        key.n_public,
-        circuit.rows,
-        key.log_n,
-        entries=tuple(matrix.nnz for matrix in held),
-        key_entries=a.nnz + b.nnz,
-        rows_held=key.domain_size,
-    )
-
-
 def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: int) -> dict[str, object]:
     lookahead, synthesisers, slot, workers = row
     before = memory_limits().resident
     workload = CircuitWorkload.open(builtin(circuit), threads=2)
-    shape = shape_of(workload)
     knobs = load_knobs(
         assignments=[
             f"synthesis_lookahead={lookahead}",
@@ -65,7 +48,8 @@ def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: 
         future.result()
     alive = engine.most_slots_alive
     engine.stop()
-    expected = forecast(shape, Load(slot, synthesisers, lookahead, workers, device_is_host=True, workspace=workspace))
+    load = Load(slot, synthesisers, lookahead, workers, device_is_host=True, workspace=workspace)
+    expected = workload.memory.forecast(load)
     check = check_peak(expected, peak_rss_bytes(), before)
     return {
         "lookahead": lookahead,

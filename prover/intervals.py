@@ -94,3 +94,10 @@ def subtract(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interva
         if at < end:
             left.append((at, end))
     return left
+
+
+def steady_utilisation(busy: Sequence[Interval]) -> float | None:
+    """Pick to pick: the first n-1 busy intervals over the time from the first's start to the last's; None below two."""
+    if len(busy) < 2:
+        return None
+    return length(busy[:-1]) / (busy[-1][0] - busy[0][0])

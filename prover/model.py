@@ -135,6 +135,8 @@ class EventKind(StrEnum):
     """The journal cannot be written, or can be again, or jobs of an earlier session go on: ``line``, ``trouble``."""
     SPOOL = "spool"
     """What became of an input in the spool, or trouble with the folder: ``line``, ``trouble``."""
+    MEMORY = "memory"
+    """The slot that is next begins to wait for memory (``waits`` is true), or waits no more."""
     FIRST_RUN = "first_run"
     """A first-run cost (key loading, compilation): a span that never enters an average."""
 
@@ -329,6 +331,23 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryView:
+    """The memory budget as it stands, in bytes of the process (a GPU's own memory is not in it)."""
+
+    total: int | None
+    """None where nothing bounds it."""
+    used: int
+    by_kind: tuple[tuple[str, int], ...] = ()
+    """``keys``, ``matrices``, ``working``, ``pinned``."""
+    peak: int = 0
+    """The most that was ever in use."""
+    kept: int = 0
+    """Kept free for urgent jobs."""
+    waits_for: str | None = None
+    """Which slot waits for memory, and for how much, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The engine's picture at one instant."""
 
@@ -358,3 +377,5 @@ class Snapshot:
     memory_total: int | None = None
     simulated: bool = False
     """A modelled box: no proof was made."""
+    memory: MemoryView | None = None
+    """None where the feed has no budget, or the workload does not tell what it takes."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from prover.figures import GapCluster, PhaseStatistics, ci95, gap_clusters, phase_statistics, stdev
-from prover.intervals import Interval, IntervalSet, intersect, length, subtract
+from prover.intervals import Interval, IntervalSet, intersect, length, steady_utilisation, subtract
 from prover.model import KERNEL_PHASES, Cause, DeviceState, Event, EventKind, Phase
 
 PAUSE_S = 1.0
@@ -38,21 +38,20 @@ class Occupancy(NamedTuple):
     paused: bool = False
     queued: bool = False
     """A finished slot waits for a worker."""
+    memory: bool = False
+    """The slot that is next to be synthesised waits for memory."""
     asked: bool = False
     """A partition waits for synthesis or is in it."""
 
     @classmethod
-    def of(cls, phases: Iterable[Phase], *, queued: bool, asked: bool, paused: bool, lost: bool = False) -> Occupancy:
-        """From the phases of the slots that are on the device."""
+    def of(cls, phases: Iterable[Phase], **around: bool) -> Occupancy:
+        """From the phases of the slots that are on the device, and the fields that are about what is around it."""
         present = set(phases)
         return cls(
-            lost=lost,
             kernel=not present.isdisjoint(_KERNELS),
             copy=not present.isdisjoint(_COPY_PHASES),
             cpu=not present.isdisjoint(_CPU_PHASES),
-            paused=paused,
-            queued=queued,
-            asked=asked,
+            **around,
         )
 
 
@@ -67,6 +66,7 @@ _STATES: tuple[tuple[DeviceState, Cause | None], ...] = (
     (DeviceState.LOCK_WAIT, Cause.LOCK),
     (DeviceState.IDLE, Cause.PAUSED),
     (DeviceState.NO_WORKER, Cause.WORKERS),
+    (DeviceState.STARVED, Cause.MEMORY),
     (DeviceState.STARVED, Cause.SYNTHESIS),
 )
 """What each field of ``Occupancy`` means for the device, the first that holds deciding."""
@@ -185,6 +185,24 @@ class _Lane:
 
 
 @dataclass(slots=True)
+class _Switch:
+    """Something that is on or off for the whole engine."""
+
+    times: IntervalSet = field(default_factory=IntervalSet)
+    since: float | None = None
+
+    def turn(self, on: bool, at: float) -> None:
+        if on and self.since is None:
+            self.since = at
+        elif not on and self.since is not None:
+            self.times.add(self.since, at)
+            self.since = None
+
+    def clip(self, start: float, end: float) -> list[Interval]:
+        return _clip(self.times, [] if self.since is None else [self.since], start, end)
+
+
+@dataclass(slots=True)
 class _Request:
     """A job in flight."""
 
@@ -217,8 +235,8 @@ class Timeline:
         self._asked = IntervalSet()
         self._queued = IntervalSet()
         self._queued_open: dict[Slot, float] = {}
-        self._paused = IntervalSet()
-        self._paused_since: float | None = None
+        self._paused = _Switch()
+        self._memory = _Switch()
         self._phases: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in Phase}
         self._active: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in KERNEL_PHASES}
         """Seconds of kernels in these phases, by the device's events."""
@@ -272,9 +290,11 @@ class Timeline:
         elif kind is EventKind.PARTITION_CANCELLED:
             self._synthesised(event, -len(event.partitions))
         elif kind is EventKind.KNOB_PROPOSED and event.fields.get("name") == "paused":
-            self._set_paused(bool(event.fields.get("new")), event.at)
+            self._paused.turn(bool(event.fields.get("new")), event.at)
+        elif kind is EventKind.MEMORY:
+            self._memory.turn(bool(event.fields.get("waits")), event.at)
         elif kind is EventKind.ENGINE_STARTED:
-            self._set_paused(bool(event.fields.get("paused")), event.at)
+            self._paused.turn(bool(event.fields.get("paused")), event.at)
 
     def _fold_shared(self, event: Event) -> None:
         """A slot that was told already, by the first of the jobs that share it."""
@@ -363,13 +383,6 @@ class Timeline:
             self._queued.add(self._queued_open.pop(slot), event.at)
         self._completions.append(Completion(job, request.submitted, request.picked, event.at, event.kind))
 
-    def _set_paused(self, paused: bool, at: float) -> None:
-        if paused and self._paused_since is None:
-            self._paused_since = at
-        elif not paused and self._paused_since is not None:
-            self._paused.add(self._paused_since, at)
-            self._paused_since = None
-
     def _prune(self) -> None:
         if self.window_s is None:
             return
@@ -377,7 +390,7 @@ class Timeline:
         for lane in self._lanes.values():
             for intervals in lane.sets():
                 intervals.prune(horizon)
-        for intervals in (self._in_flight, self._asked, self._queued, self._paused):
+        for intervals in (self._in_flight, self._asked, self._queued, self._paused.times, self._memory.times):
             intervals.prune(horizon)
         for spans in (*self._phases.values(), *self._active.values()):
             while spans and spans[0][0] < horizon:
@@ -436,7 +449,8 @@ class Timeline:
                 lost=lane.lost_since is not None,
                 queued=bool(self._queued_open),
                 asked=any(request.asked_since is not None for request in self._requests.values()),
-                paused=self._paused_since is not None,
+                paused=self._paused.since is not None,
+                memory=self._memory.since is not None,
             )
         )
 
@@ -552,15 +566,15 @@ class Timeline:
         lane = self._lanes.get(device, _NO_LANE)
         open_ = list(lane.open.values())
         asked = [request.asked_since for request in self._requests.values() if request.asked_since is not None]
-        paused = [] if self._paused_since is None else [self._paused_since]
         lost = lane.lost_since
         return [
             [] if lost is None or lost >= end else [(max(start, lost), end)],
             _clip(lane.kernels, [was.start for was in open_ if was.phase in _KERNELS], start, end),
             _clip(lane.copies, [was.start for was in open_ if was.phase in _COPY_PHASES], start, end),
             _clip(lane.cpu, [was.start for was in open_ if was.phase in _CPU_PHASES], start, end),
-            _clip(self._paused, paused, start, end),
+            self._paused.clip(start, end),
             _clip(self._queued, list(self._queued_open.values()), start, end),
+            self._memory.clip(start, end),
             _clip(self._asked, asked, start, end),
         ]
 
@@ -571,13 +585,6 @@ class Timeline:
 
 
 _NO_LANE = _Lane()
-
-
-def steady_utilisation(busy: Sequence[Interval]) -> float | None:
-    """Pick to pick: the first n-1 busy intervals over the time from the first's start to the last's; None below two."""
-    if len(busy) < 2:
-        return None
-    return length(busy[:-1]) / (busy[-1][0] - busy[0][0])
 
 
 def _statistics(

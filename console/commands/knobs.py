@@ -33,22 +33,15 @@ def document() -> dict[str, Any]:
 
 
 def table() -> str:
-    """The registry for people: what can be turned, what cannot yet, and what each knob is for."""
-    active = [spec for spec in REGISTRY.values() if spec.active]
-    waiting = [spec for spec in REGISTRY.values() if not spec.active]
+    """The registry for people: what can be turned, and what each knob is for."""
+    specs = list(REGISTRY.values())
     lines = [
         "Turn a knob in the console (key k). At the start it is what --set KNOB=VALUE says, else CUZK_TOP_KNOB (upper",
         "case) in the environment, else [knobs] in the configuration. Work that has begun ends under the old value.",
         "",
-        *_rows(active),
+        *_rows(specs),
         "",
-        *(f"{spec.name}: {spec.help}" for spec in active),
-        "",
-        "Known, and not acted on by this version: their defaults are the only values it takes.",
-        "",
-        *_rows(waiting),
-        "",
-        *(f"{spec.name}: {spec.help}" for spec in waiting),
+        *(f"{spec.name}: {spec.help}" for spec in specs),
     ]
     return "\n".join(lines) + "\n"
 
@@ -98,5 +91,4 @@ def _entry(spec: KnobSpec) -> dict[str, Any]:
         "daemon_key": spec.daemon_key,
         "help": spec.help,
         "memory": spec.memory,
-        "active": spec.active,
     }

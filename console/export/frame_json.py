@@ -6,7 +6,7 @@ from typing import Any
 
 from console.feeds.nvml.card import GpuCard
 from console.frame import DeviceFrame, Frame
-from prover.model import DeviceSample, JobView, PartitionView
+from prover.model import DeviceSample, JobView, MemoryView, PartitionView
 
 SCHEMA = "cuzk-top/frame/1"
 
@@ -39,6 +39,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
             for stage in snapshot.stages
         ],
         "workers_replaced": counters.workers_replaced,
+        "memory": _memory(snapshot.memory),
         "jobs": [_job(job, frame.at) for job in snapshot.jobs],
         "knobs": {
             knob.name: {"wanted": knob.wanted, "in_force": knob.in_force, "lagging": list(knob.lagging)}
@@ -59,6 +60,20 @@ def frame_document(frame: Frame) -> dict[str, Any]:
             "bottleneck": frame.diagnosis.bottleneck,
             "sentences": [remark.text for remark in frame.diagnosis.remarks],
         },
+    }
+
+
+def _memory(view: MemoryView | None) -> dict[str, Any] | None:
+    """The memory budget; null where nothing is budgeted."""
+    if view is None:
+        return None
+    return {
+        "total_bytes": view.total,
+        "used_bytes": view.used,
+        "by_kind_bytes": dict(view.by_kind),
+        "peak_bytes": view.peak,
+        "kept_for_urgent_bytes": view.kept,
+        "waits_for": view.waits_for,
     }
 
 

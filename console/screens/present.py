@@ -248,8 +248,12 @@ def _totals(frame: Frame) -> tuple[Figure, ...]:
         figures.append(Figure("withheld", str(counters.proofs_withheld), "bad"))
     if counters.workers_replaced:
         figures.append(Figure("workers replaced", str(counters.workers_replaced), "bad"))
-    if frame.snapshot.memory_used is not None:
-        figures.append(Figure("memory" if frame.snapshot.simulated else "slots", size(frame.snapshot.memory_used)))
+    memory = frame.snapshot.memory
+    if memory is not None:
+        role = "value" if memory.waits_for is None else "warn"
+        figures.append(Figure("memory budget", used_of(memory.used, memory.total), role))
+    elif frame.snapshot.memory_used is not None:
+        figures.append(Figure("memory", size(frame.snapshot.memory_used)))
     return tuple(figures)
 
 
@@ -267,7 +271,7 @@ def knobs(views: Sequence[KnobView], now: float, specs: Mapping[str, KnobSpec], 
     """The knobs panel."""
     by_name = {view.name: view for view in views}
     order = [name for name in PANEL_KNOBS if name in by_name]
-    order += [name for name in by_name if name not in order and name in specs and specs[name].active]
+    order += [name for name in by_name if name not in order and name in specs]
     rows = tuple(_knob_row(by_name[name], specs[name], now, read_only) for name in order if name in specs)
     return KnobsData(rows, "read-only" if read_only else "")
 
@@ -322,6 +326,8 @@ def _until(view: KnobView, spec: KnobSpec) -> str:
     words = [one.split(" ") for one in who]
     if words[0][0] == "queue":
         return f"until the queue is at {view.wanted}" if view.wanted else "until the queue is empty"
+    if words[0][0] == "memory":
+        return f"until {' '.join(words[0][1:])} are freed"
     if words[0][0] == "job":
         return f"until {who[0]} ends" if len(who) == 1 else f"until {len(who)} jobs end"
     if all(len(part) == 4 for part in words):

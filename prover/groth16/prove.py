@@ -9,6 +9,7 @@ basis: six transforms, no division by the vanishing polynomial.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -176,20 +177,22 @@ class SlotProof:
             self._partitions.append(_Partition(self._plan, self._device, self._stream, blinding))
 
     def h2d(self) -> None:
-        """Bring witness and a, b, c onto the device, and the key's queries if they are not there; the assignments are
-        dropped here.
+        """Bring witness and a, b, c onto the device, and the key's queries if they are not there; each assignment is
+        dropped as soon as it has arrived.
         """
         stream, key = self._ready(), self._key
         with suppress(OutOfMemory):  # what has no room is streamed
             for name in self._plan.queries:
                 self._device.resident(getattr(key, name), stream)
-        for partition, assignment in zip(self._partitions, self._assignments, strict=True):
+        waiting, self._assignments = deque(self._assignments), []
+        for partition in self._partitions:
+            assignment = waiting.popleft()
             partition.c_given = assignment.c is not None
             given = (assignment.a, assignment.b, b"" if assignment.c is None else assignment.c)
             for array, host in zip(partition.vectors, given, strict=True):
                 self._device.write(array, host, stream)
             partition.witness = self._device.upload(assignment.witness, stream)
-        self._assignments = []
+            del given, assignment
         stream.synchronize()
 
     def ntt(self) -> None:

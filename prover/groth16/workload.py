@@ -19,6 +19,7 @@ from prover.formats.proof_json import proof_json, public_json
 from prover.formats.wtns import read_wtns
 from prover.formats.zkey import read_zkey
 from prover.groth16.checked_keys import CheckedKeys, check_key
+from prover.groth16.footprint import CircuitMemory, shape_of_circuit, shape_of_key
 from prover.groth16.key_cache import KeyCache
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import Assignment, Pending, SlotProof, finish
@@ -28,6 +29,7 @@ from prover.groth16.witness import assign, check_fits
 
 if TYPE_CHECKING:
     from prover.device.protocol import Device
+    from prover.pipeline.forecast import CircuitShape
 
 Progress = Callable[[str, float | None], None]
 
@@ -38,7 +40,8 @@ SAMPLES = 8
 class _KeyedWorkload:
     """What both workloads share: the device's work, the assembly, the self-check."""
 
-    def __init__(self, name: str, circuit: str, key: ProvingKey) -> None:
+    def __init__(self, name: str, circuit: str, key: ProvingKey, shape: CircuitShape) -> None:
+        self.memory = CircuitMemory(shape, circuit, key.source.data)
         self.name = name
         self.circuit = circuit
         self.constraints = key.n_constraints
@@ -78,7 +81,7 @@ class CircuitWorkload(_KeyedWorkload):
     """A built-in circuit. A job's inputs are a sequence with the packed inputs of each partition."""
 
     def __init__(self, builtin: BuiltinCircuit, circuit: Circuit, key: ProvingKey) -> None:
-        super().__init__(f"builtin:{builtin.name}", builtin.name, key)
+        super().__init__(f"builtin:{builtin.name}", builtin.name, key, shape_of_circuit(circuit, key))
         self._builtin = builtin
         self._circuit = circuit
         self._samples: dict[int, U64Array] = {}
@@ -170,7 +173,7 @@ class WitnessFiles(_KeyedWorkload):
     """The circuit of a snarkjs key. A job's inputs are its partitions' witness files, as paths or as ``FileInput``."""
 
     def __init__(self, key: ProvingKey) -> None:
-        super().__init__(Path(key.where).name, Path(key.where).stem, key)
+        super().__init__(Path(key.where).name, Path(key.where).stem, key, shape_of_key(key))
         self._host = HostDevice()
 
     @classmethod

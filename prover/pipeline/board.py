@@ -68,11 +68,11 @@ class DeviceRecord:
             uuid=device.uuid,
         )
 
-    def refresh(self, queued: bool, asked: bool, paused: bool, now: float) -> None:
+    def refresh(self, *, queued: bool, memory: bool, asked: bool, paused: bool, now: float) -> None:
         """Replace the view if it is no longer true."""
-        lost = self.lost is not None
+        lost, phases = self.lost is not None, self.phases.values()
         paused = paused or self.paused
-        occupancy = Occupancy.of(self.phases.values(), lost=lost, queued=queued, asked=asked, paused=paused)
+        occupancy = Occupancy.of(phases, lost=lost, queued=queued, memory=memory, asked=asked, paused=paused)
         state, cause = device_state(occupancy)
         view, busy, holder = self.view, len(self.phases), self.lock.holder
         if (view.state, view.cause) != (state, cause):
@@ -144,6 +144,8 @@ class Board:
         """Slots in the phase ``queued`` whose job lives."""
         self.asked = 0
         """Partitions of living jobs that are not synthesised yet."""
+        self.memory_waits = False
+        """The slot that is next waits for memory."""
 
     @property
     def proving(self) -> int:
@@ -164,7 +166,9 @@ class Board:
         now = self.clock()
         for record in self.devices.values():
             record.lock.pass_on()
-            record.refresh(self.queued > 0, self.asked > 0, self.paused, now)
+            record.refresh(
+                queued=self.queued > 0, memory=self.memory_waits, asked=self.asked > 0, paused=self.paused, now=now
+            )
         self.on_settle()
 
     def condition(self) -> threading.Condition:
@@ -175,6 +179,15 @@ class Board:
         """Wait within a transaction; what was changed before is settled first. False if the time ran out."""
         self.settle()
         return condition.wait(timeout)
+
+    def acknowledge(self, worker: Worker, generation: int) -> None:
+        """A worker took a generation of knobs over; its first is no news."""
+        if worker.seen != generation:
+            if worker.seen >= 0:
+                fields = {"generation": generation}
+                kind = EventKind.KNOB_ACKNOWLEDGED
+                self.announce(kind, self.clock(), worker, device=worker.device, fields=fields)
+            worker.seen = generation
 
     def announce(
         self,

@@ -7,7 +7,8 @@ bytes count as free.
 **It never overcommits.** ``used`` grows in two places only: a grant, and a growth of the pinned pool. Both add what
 they take in the same step in which they found ``used`` plus that at most ``total``. Bytes leave ``used`` after the
 memory was freed: a working set's when its holder says so, a key's when its eviction is reported. So ``used <= total``
-always, but after a cut of ``total``: then ``used`` only falls until it is below again.
+always, but after a cut of ``total``: then ``used`` only falls until it is below again. (What is ``fix``ed was there
+before; if that alone is more than ``total``, every request is refused.)
 
 **It never deadlocks.** (1) A request names everything that its holder will ever take (vectors, rest, and the keys and
 matrices it reads, loaded or not) and is granted whole or not at all; a holder asks for nothing more, so no holder
@@ -225,7 +226,14 @@ class MemoryBudget:
         self._orders: list[Order] = []
         self._tick = 0
         self._seq = 0
+        self._fixed = 0
         self.view = self._picture()
+
+    def fix(self, kind: Kind, nbytes: int) -> None:
+        """Bytes that are taken already and stay: whatever is asked for has to fit beside them."""
+        self._fixed += nbytes
+        self._book.take(kind, nbytes)
+        self._pump()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -343,10 +351,12 @@ class MemoryBudget:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def refusal(self, total: int) -> str | None:
-        """Why a change to ``total`` should be refused, in one line: a waiting request would not fit any more."""
-        for ticket in self._waiting:
-            line = self._too_large(ticket.need, total)
+    def refusal(self, total: int, *needs: Need) -> str | None:
+        """Why a change to ``total`` should be refused, in one line: a waiting request, or one of these needs that will
+        be asked for, would not fit any more.
+        """
+        for need in (*(ticket.need for ticket in self._waiting), *needs):
+            line = self._too_large(need, total)
             if line is not None:
                 return ": ".join(line[:2])
         return None
@@ -366,6 +376,11 @@ class MemoryBudget:
                 self._wake()
         self._pump()
 
+    @property
+    def surplus(self) -> int:
+        """Bytes in use beyond a total, or beyond a limit of the pinned pool, that was cut."""
+        return max(self._book.used - self._total, self._pool.held - self._pool.limit, 0)
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     @property
@@ -384,9 +399,10 @@ class MemoryBudget:
                 raise ValueError(f"{resident.name}: {resident.nbytes} bytes, was {known.resident.nbytes}")
 
     def _too_large(self, need: Need, total: int) -> tuple[str, str, str] | None:
-        if need.nbytes <= total:
+        if need.nbytes + self._fixed <= total:
             return None
-        what = f"needs {_size(need.nbytes)}, the whole memory budget is {_size(total)}"
+        beside = f" beside {size(self._fixed)} that stay" if self._fixed else ""
+        what = f"needs {size(need.nbytes)}{beside}, the whole memory budget is {size(total)}"
         return (need.who, what, "raise total_budget, or make slots smaller")
 
     def _missing(self, ticket: Ticket) -> int | None:
@@ -538,13 +554,14 @@ class MemoryBudget:
                 waits_for = f"{head.need.who} waits for an eviction"
             else:
                 short = book.used + extra - self._bound(head)
-                waits_for = f"{head.need.who} waits for {_size(max(short, 0))} more"
+                waits_for = f"{head.need.who} waits for {size(max(short, 0))} more"
         by_kind = tuple(book.by_kind.items())
         kept, waiting = self._kept, len(self._waiting)
         return BudgetView(self._total, book.used, by_kind, book.peak, kept, self._holders, waiting, waits_for)
 
 
-def _size(nbytes: int) -> str:
+def size(nbytes: int) -> str:
+    """As people read it."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if nbytes >= scale:
             return f"{nbytes / scale:.1f} {unit}"
@@ -562,4 +579,5 @@ __all__ = [
     "State",
     "Ticket",
     "TooLarge",
+    "size",
 ]

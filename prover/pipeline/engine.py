@@ -13,7 +13,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from prover.errors import InputError, ProverError
+from prover.memory_limits import MemoryLimits, memory_limits
 from prover.model import DeviceView, Event, EventKind, FieldValue, KnobValue, Priority, Snapshot, StageView
+from prover.pipeline.admission import Admission
 from prover.pipeline.board import Board, Clock, DeviceRecord
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.events import EventLog
@@ -33,7 +35,7 @@ from prover.pipeline.interfaces import (
 from prover.pipeline.keeping import Keeper
 from prover.pipeline.knobs import KnobSet, available_cores
 from prover.pipeline.line import DRAINS, Line
-from prover.pipeline.records import DuplicateJob, EngineStopped, one_line
+from prover.pipeline.records import DuplicateJob, EngineStopped, SlotPart, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward, WorkerPool
 
@@ -68,14 +70,17 @@ class Engine:
         spare: Spare | None = None,
         note: str | None = None,
         journal: Journal | None = None,
+        limits: MemoryLimits | None = None,
     ) -> None:
         """``workload``: of one circuit, of several by circuit, or what loads one. ``spare`` makes what takes over when
         every device is lost; ``note``: what is to be said of the devices. ``journal``: where jobs, proofs and knob
-        changes are kept; its owner opens and closes it, around the engine.
+        changes are kept; its owner opens and closes it, around the engine. ``limits``: what the process may take of the
+        machine's memory, as it is found by default.
         """
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
-        self._line = Line(self._board, start, self._laggards, Keeper(journal, self._board.clock))
+        self._admission = Admission(self._board, start, limits or memory_limits())
+        self._line = Line(self._board, start, self._laggards, Keeper(journal, self._board.clock), self._admission)
         self._board.on_settle = self._line.book.settle
         self._synthesis = SynthesisStage(self._line, cores or available_cores())
         self._finalizer = FinalizerStage(self._line)
@@ -89,9 +94,13 @@ class Engine:
         unknown = self._refuse_devices(start["gpu_devices"])
         if unknown is not None:
             raise InputError(*unknown.split(": ", 2))
-        self._line.book.refusals["gpu_devices"] = self._refuse_devices
+        self._line.book.refusals |= {
+            "gpu_devices": self._refuse_devices,
+            "total_budget": lambda value: self._refuse_memory("total_budget", value),
+            "slot_size": lambda value: self._refuse_memory("slot_size", value),
+        }
         self._steward = Steward(self._pools, self._board)
-        self._line.wake_synthesis = self._synthesis.pool.bell.notify_all
+        self._line.wake_synthesis = self._admission.wake = self._synthesis.pool.bell.notify_all
         self._line.wake_finalizers = self._finalizer.pool.bell.notify
         self._drained = self._board.condition()
         self._line.on_idle = self._drained.notify_all
@@ -100,12 +109,12 @@ class Engine:
         self._load_token = CancelToken()
         self._activity: str | None = None
         if isinstance(workload, Mapping):
-            self._line.workloads = dict(workload)
+            self._line.take_workloads(workload)
         elif callable(workload):
             self._loader = workload
             self._activity = "loading"
         else:
-            self._line.workloads = {workload.circuit: workload}
+            self._line.take_workloads({workload.circuit: workload})
         self._started: float = clock()
         self._state = "new"
         self._drain_until = float("inf")
@@ -135,6 +144,7 @@ class Engine:
             }
             self._board.announce(EventKind.ENGINE_STARTED, self._started, fields=fields)
             self._finalizer.pool.target = FINALIZERS
+            self._admission.evictor.start()
             self._follow_knobs()
             if self._loader is not None:
                 self._loading = self._board.clock.thread(self._load, "loader")
@@ -357,6 +367,7 @@ class Engine:
             pacer=self._line.pacer.view,
             critical_wait_s=max(tuple(self._line.sections), default=None),
             draining=self._line.closed == DRAINS,
+            memory=self._admission.view,
         )
 
     def device_views(self) -> tuple[DeviceView, ...]:
@@ -383,7 +394,7 @@ class Engine:
                 line.channel.queued,
                 line.channel.capacity,
             ),
-            StageView("finalizing", len(finalizing.members), len(finalizing.busy()), line.pending, None),
+            StageView("finalizing", len(finalizing.members), len(finalizing.busy()), len(line.finishing), None),
         )
 
     # -- knobs --------------------------------------------------------------------------------------------------------
@@ -405,6 +416,7 @@ class Engine:
         if not line.draining:
             line.channel.set_open(not board.paused)
         line.channel.resize(knobs.integer("synthesis_lookahead"))
+        self._admission.follow(knobs)
         if self._state != "running":
             return
         self._synthesis.pool.target = knobs.synthesisers
@@ -439,6 +451,8 @@ class Engine:
             limited = [stage for stage in self._gpu if stage.limit is not None and stage.limit < knobs.integer(name)]
             short = tuple(f"gpu{stage.record.ordinal} {stage.limit} of {knobs[name]}: memory" for stage in limited)
             return short + _sizes([stage.pool for stage in self._gpu if stage not in limited])
+        if name in ("total_budget", "pinned_pool_bytes"):
+            return self._admission.lagging()
         if name == "slot_size":
             wanted = knobs[name]
             running = [job for job in self._board.jobs if job.cut_under is not None]
@@ -474,6 +488,14 @@ class Engine:
         here = ", ".join(sorted(known)) or "no device"
         return f"no device of that number: gpu_devices={value}: this engine has {here}"
 
+    def _refuse_memory(self, name: str, value: KnobValue) -> str | None:
+        """Why this value of a knob would leave a job that waits for ever without memory."""
+        knobs = self._line.book.current.replace(name, value)
+        size, line = knobs.integer("slot_size"), self._line
+        largest = [(job, range(line.scheduler.largest(job.seq, size))) for job in self._board.jobs]
+        ahead = ((SlotPart(job, tuple(partitions)), line.circuit_of(job)) for job, partitions in largest)
+        return self._admission.refusal(knobs, ahead)
+
     # -- devices ------------------------------------------------------------------------------------------------------
 
     def _add_device(self, device: EngineDevice) -> None:
@@ -484,6 +506,7 @@ class Engine:
         stage = GpuStage(self._line, record, self._cores, self._device_lost, self._finalizer.finish)
         self._board.devices = {**self._board.devices, record.ordinal: record}  # replaced whole: pictures read it
         self._gpu.append(stage)
+        self._admission.add_device(record.view.kind == "host", getattr(device, "pinned", None))
         self._pools.insert(-1, stage.pool)
 
     @property
@@ -534,7 +557,7 @@ class Engine:
         self._activity = None
         now = self._board.clock()
         with self._board.transaction:
-            self._line.workloads = {workload.circuit: workload}
+            self._line.take_workloads({workload.circuit: workload})
             self._board.first_run("load", began, now)
             self._line.wake_synthesis()
 
@@ -552,11 +575,13 @@ class Engine:
         self._load_token.cancel()
         with self._board.transaction:
             self._line.cancel_all("the engine stops")
+            self._admission.withdraw()
             for pool in self._pools:
                 pool.target = 0
             self._wake()
             self._steward.close()
         self._steward.join()
+        self._admission.evictor.stop()
         if self._loading is not None and self._loading is not threading.current_thread():
             with self._board.clock.outside():
                 self._loading.join()

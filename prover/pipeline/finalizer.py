@@ -37,7 +37,7 @@ class FinalizerStage:
         board = self._line.board
         with board.transaction:
             while not self.pool.leaves(worker):
-                item = self._line.next_pending()
+                item = self._line.finishing.take()
                 if item is not None:
                     self._line.take_over(worker, item[0])
                     return item

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prover.curves import Curve
-from prover.pipeline.budget import Kind, Need, Resident
+from prover.pipeline.footprint import Footprint
 
 FR_BYTES = 32
 _ENTRY = 8
@@ -36,8 +36,10 @@ class CircuitShape:
     """Entries of A and B in the key file, which is mapped with them; 0 where the key holds none."""
     rows_held: int = 0
     """Rows that each matrix is held with; 0: ``rows``."""
-    c_given: bool = True
-    """Whether synthesis makes c; a key without C leaves it to be a*b."""
+    c_given: bool = False
+    """Whether synthesis hands c over; mostly it is a*b, and made on the device."""
+    c_made: bool = False
+    """Whether synthesis makes c at all: to check every row, and lets it go then."""
 
     @property
     def domain(self) -> int:
@@ -66,6 +68,16 @@ class CircuitShape:
     def vector_bytes(self) -> int:
         """One partition's a, b and, where it is made, c: ``domain`` elements each."""
         return (3 if self.c_given else 2) * self.domain * FR_BYTES
+
+    def slot(self, partitions: int, device_is_host: bool) -> Footprint:
+        """What a slot takes from the start of its synthesis to its release from the device. Assignments arrive on the
+        device one by one, each freed as it has; the host keeps the witness, which its device reads where it lies.
+        """
+        one = self.vector_bytes
+        if device_is_host:
+            return Footprint(vectors=one, rest=partitions * (self.witness_bytes + self.device_bytes))
+        spare = self.domain * FR_BYTES if self.c_made and not self.c_given else 0
+        return Footprint(vectors=partitions * (self.witness_bytes + one) + spare, rest=0)
 
     @property
     def device_bytes(self) -> int:
@@ -135,21 +147,6 @@ def forecast(shape: CircuitShape, load: Load) -> Forecast:
     )
 
 
-def slot_need(shape: CircuitShape, circuit: str, who: str, load: Load, priority: int = 2) -> Need:
-    """What one slot asks of the budget: its vectors are free once the device has taken them."""
-    device = load.slot * shape.device_bytes if load.device_is_host else 0
-    return Need(
-        who,
-        vectors=load.slot * shape.vector_bytes,
-        rest=load.slot * shape.witness_bytes + device,
-        residents=(
-            Resident(f"{circuit} key", Kind.KEYS, shape.key_bytes),
-            Resident(f"{circuit} matrices", Kind.MATRICES, shape.matrix_bytes),
-        ),
-        priority=priority,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class PeakCheck:
     """A forecast beside what was measured."""
@@ -171,4 +168,4 @@ def check_peak(expected: Forecast, peak_rss: int | None, before_rss: int | None)
     return PeakCheck(expected.total, max(peak_rss - before_rss, 0))
 
 
-__all__ = ["CircuitShape", "Forecast", "Load", "PeakCheck", "check_peak", "forecast", "slot_need"]
+__all__ = ["CircuitShape", "Forecast", "Load", "PeakCheck", "check_peak", "forecast"]

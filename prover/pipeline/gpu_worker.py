@@ -19,7 +19,7 @@ from prover.pipeline.board import DeviceRecord
 from prover.pipeline.interfaces import Cancelled, SlotProver
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.line import Line
-from prover.pipeline.records import Slot, Worker, one_line
+from prover.pipeline.records import Slot, Worker, free_frames, one_line
 from prover.pipeline.workers import WorkerPool
 
 _BEFORE_LOCK = frozenset({Phase.QUEUED, Phase.SETUP, Phase.H2D})
@@ -86,13 +86,15 @@ class GpuStage:
         passage = _Passage(line, self.record, worker, slot, coarse=knobs.text("gpu_lock") == "coarse")
         try:
             pending = self._steps(passage, slot, knobs.device_threads(self._cores))
-        except Cancelled:
+        except Cancelled as stopped:
+            free_frames(stopped)
             now = clock()
             with line.board.transaction:
                 passage.unlock()
                 line.drop(slot, now, worker)
                 line.rest(worker)
         except BaseException as error:  # whatever a workload raises is its job's failure, or its device's
+            free_frames(error)
             now = clock()
             with line.board.transaction:
                 passage.unlock()
@@ -219,6 +221,7 @@ class _Passage:
         """Into the kernels, with the lock held from here at the latest."""
         now = self._board.clock()
         with self._board.transaction:
+            self._line.admission.vectors_freed(self._slot)
             if not self._coarse:
                 self._lock(now)
                 now = self._board.clock()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from prover.model import EventKind, FieldValue, KnobValue, KnobView
 from prover.pipeline.interfaces import Change, Receipt
-from prover.pipeline.knobs import KnobError, KnobSet, KnobSpec, refuse_inactive, spec_of
+from prover.pipeline.knobs import KnobError, KnobSet, KnobSpec, spec_of
 
 Laggards = Callable[[str, KnobSet], tuple[str, ...]]
 """Who does not follow the wanted value of a knob yet, by name."""
@@ -51,7 +51,6 @@ class KnobBook:
         try:
             spec = spec_of(change.name, self.current.registry)
             value = spec.check(change.new)
-            refuse_inactive(spec, value)
         except KnobError as error:
             return self._refuse(change, str(error))
         old = self.current[spec.name]

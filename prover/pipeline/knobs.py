@@ -71,8 +71,6 @@ class KnobSpec:
     """What a larger value costs in memory."""
     zero: str | None = None
     """The word for the value 0 (``auto``, ``off``), accepted as text."""
-    active: bool = True
-    """Whether this engine acts on it yet; a change of one that it does not is refused."""
 
     def parse(self, text: str) -> KnobValue:
         """The value written as ``text``; raises ``KnobError`` if it is no value of this knob."""
@@ -117,8 +115,8 @@ class KnobSpec:
         """The value as a person reads and types it; ``parse(show(v)) == v``."""
         if isinstance(value, bool):
             return "true" if value else "false"
-        if self.type is KnobType.BYTES and isinstance(value, int) and value and value % 2**30 == 0:
-            return f"{value // 2**30}GiB"
+        if self.type is KnobType.BYTES and isinstance(value, int):
+            return show_size(value)
         return self.zero if value == 0 and self.zero is not None else str(value)
 
     @property
@@ -155,6 +153,14 @@ class KnobSpec:
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def show_size(nbytes: int) -> str:
+    """A size exactly, in the largest binary unit that divides it: ``8GiB``, ``1536MiB``, ``1000``."""
+    for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if nbytes and nbytes % scale == 0:
+            return f"{nbytes // scale}{unit}"
+    return str(nbytes)
 
 
 def _parse_bytes(text: str) -> KnobValue:
@@ -356,12 +362,16 @@ def _memory_knobs() -> tuple[KnobSpec, ...]:
             step=2**30,
             unit="bytes",
             daemon_key=daemon_key,
-            active=False,
         )
 
     return (
-        size("total_budget", "memory that slots and keys may take together", "[memory] total_budget"),
-        size("pinned_pool_bytes", "page-locked memory kept for copies"),
+        size(
+            "total_budget",
+            "memory that slots, keys and pinned buffers may take together; auto = what the machine and the control "
+            "groups leave, less a margin",
+            "[memory] total_budget",
+        ),
+        size("pinned_pool_bytes", "page-locked memory kept for copies; auto = an eighth of total_budget"),
     )
 
 
@@ -471,23 +481,13 @@ def spec_of(name: str, registry: Mapping[str, KnobSpec] = REGISTRY) -> KnobSpec:
         raise KnobError("no such knob", name[:60], "see cuzk-top knobs") from None
 
 
-def refuse_inactive(spec: KnobSpec, value: KnobValue) -> None:
-    """Raise ``KnobError`` if ``value`` asks for something that this engine does not do yet."""
-    if not spec.active and value != spec.default:
-        raise KnobError(
-            "this engine does not act on that knob yet", spec.name, f"leave it at {spec.show(spec.default)}"
-        )
-
-
 def parse_assignment(text: str, registry: Mapping[str, KnobSpec] = REGISTRY) -> tuple[str, KnobValue]:
     """A ``knob=value`` as given to ``--set``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise KnobError("not an assignment", text[:60], "write knob=value")
     spec = spec_of(name.strip(), registry)
-    parsed = spec.parse(value)
-    refuse_inactive(spec, parsed)
-    return spec.name, parsed
+    return spec.name, spec.parse(value)
 
 
 def load_knobs(
@@ -519,7 +519,6 @@ def _from_source(source: str, name: str, given: object, registry: Mapping[str, K
     try:
         spec = spec_of(name, registry)
         value = spec.parse(given) if isinstance(given, str) else spec.check(given)
-        refuse_inactive(spec, value)
     except KnobError as error:
         raise KnobError(error.what, f"{source}: {error.where}", error.fix) from None
     return value

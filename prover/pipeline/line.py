@@ -16,14 +16,17 @@ from typing import Any
 
 from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, PartitionState, Phase, Priority
+from prover.pipeline.admission import Admission
 from prover.pipeline.board import Board
+from prover.pipeline.budget import TooLarge
 from prover.pipeline.channel import Channel
 from prover.pipeline.failure import one_line_detail
-from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
+from prover.pipeline.interfaces import JobRequest, JobResult, Workload
 from prover.pipeline.keeping import Keeper
 from prover.pipeline.knob_book import KnobBook
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.pacer import Pacer
+from prover.pipeline.pending import FinalizerQueue
 from prover.pipeline.records import (
     Draining,
     EngineStopped,
@@ -44,16 +47,23 @@ class Line:
     """Scheduler, channel and finalizer queue, with every job that is between them."""
 
     def __init__(
-        self, board: Board, knobs: KnobSet, laggards: Callable[[str, KnobSet], tuple[str, ...]], keeper: Keeper
+        self,
+        board: Board,
+        knobs: KnobSet,
+        laggards: Callable[[str, KnobSet], tuple[str, ...]],
+        keeper: Keeper,
+        admission: Admission,
     ) -> None:
         self.board = board
         self.keeper = keeper
         board.on_span = keeper.timed
         self.scheduler = Scheduler()
+        self.admission = admission
         self.channel: Channel[Slot] = Channel(
             board.lock, knobs.integer("synthesis_lookahead"), board.wait, board.condition
         )
         self.book = KnobBook(knobs, laggards, self._knob, board.clock)
+        self.finishing = FinalizerQueue()
         self.pacer = Pacer()
         self.sections: deque[float] = deque(maxlen=32)
         """Seconds that the latest slots spent on their devices."""
@@ -80,7 +90,6 @@ class Line:
         self._next_seq = 0
         self._living: dict[str, Job] = {}
         self._by_seq: dict[int, Job] = {}
-        self._pending: list[tuple[Slot, Any]] = []
 
     @property
     def workload(self) -> Workload | None:
@@ -145,6 +154,11 @@ class Line:
         self.wake_synthesis()
         return job.future
 
+    def take_workloads(self, workloads: Mapping[str, Workload]) -> None:
+        """Prove these from now on."""
+        self.workloads = dict(workloads)
+        self.admission.attach(workloads)
+
     def cancel(self, job_id: str) -> bool:
         """Cancel what is left of a job; False if no such job is alive."""
         job = self._living.get(job_id)
@@ -206,16 +220,7 @@ class Line:
         worker.slot = slot
         worker.blocked = False
         worker.knobs = self.book.current
-        if worker.seen != worker.knobs.generation:
-            if worker.seen >= 0:
-                self.board.announce(
-                    EventKind.KNOB_ACKNOWLEDGED,
-                    self.board.clock(),
-                    worker,
-                    device=worker.device,
-                    fields={"generation": worker.knobs.generation},
-                )
-            worker.seen = worker.knobs.generation
+        self.board.acknowledge(worker, worker.knobs.generation)
 
     def rest(self, worker: Worker) -> None:
         """A worker is done with its slot."""
@@ -226,29 +231,47 @@ class Line:
     def begin(self, worker: Worker) -> Slot | None:
         """The slot to synthesise now, if any may be begun."""
         self.begin_at = None
-        if self.board.paused or self.draining or not self.workloads:
-            return None
-        knobs = self.book.current
-        size, now = knobs.integer("slot_size"), self.board.clock()
-        if not self.scheduler.critical and not self._paced(knobs, now):
-            self.begin_at = self.pacer.ready_at
-            return None
+        knobs, now = self.book.current, self.board.clock()
+        size = knobs.integer("slot_size")
         how = Cut(
             size, knobs.integer("max_batch_size"), knobs.integer("max_batch_wait_ms") / 1000, knobs.flag("sort_by_type")
         )
-        assignment = self.scheduler.next(how, now)
+        assignment = self.scheduler.next(how, now) if self._may_begin(how, now, worker) else None
         if assignment is None:
-            self.begin_at = self.scheduler.ready_at
             return None
         self.pacer.begun(now)
         self._start(assignment, size, now, worker)
         slot = self._slot(assignment)
+        self.admission.claim(slot)
         self.take_over(worker, slot)
         self.board.turn(slot, Phase.SYNTHESIS, now, worker)
         return slot
 
+    def _may_begin(self, how: Cut, now: float, worker: Worker) -> bool:
+        """Whether there is a slot to begin, and memory for it. Jobs for which there never can be any fail."""
+        if self.board.paused or self.draining or not self.workloads:
+            pass
+        elif not self._paced(self.book.current, now):
+            self.begin_at = self.pacer.ready_at
+        else:
+            while (parts := self.scheduler.peek(how, now)) is not None:
+                slot = [SlotPart(self._by_seq[part.job], part.partitions) for part in parts]
+                try:
+                    return self.admission.admits(slot, self.circuit_of(slot[0].job))
+                except TooLarge as error:
+                    self._end(slot[0].job, JobState.FAILED, now, worker, one_line(error))
+            self.begin_at = self.scheduler.ready_at
+        self.admission.withdraw()
+        return False
+
+    def circuit_of(self, job: Job) -> str:
+        """Which circuit it is of."""
+        return job.request.circuit or next(iter(self.workloads), "")
+
     def _paced(self, knobs: KnobSet, now: float) -> bool:
         """Whether ``max_gpu_queue_depth`` lets another synthesis begin."""
+        if self.scheduler.critical:
+            return True
         target, channel = knobs.integer("max_gpu_queue_depth"), self.channel
         waiting = channel.queued + channel.held
         wanted = not self.scheduler.empty
@@ -262,24 +285,15 @@ class Line:
             job = self._by_seq[seq]
             assert assignment.cut_to is not None
             job.slot_size, job.cut_under = assignment.cut_to, size
-            job.circuit = job.request.circuit or next(iter(self.workloads))
+            job.circuit = self.circuit_of(job)
             job.status = Status(JobState.RUNNING, started=now)
-            fields: dict[str, FieldValue] = {
-                "slot_size": job.slot_size,
-                "circuit": job.circuit,
-                "batch": len(assignment.members),
-            }
+            batch = len(assignment.members)
+            fields: dict[str, FieldValue] = {"slot_size": job.slot_size, "circuit": job.circuit, "batch": batch}
             self.board.announce(EventKind.JOB_STARTED, now, worker, job=job, fields=fields)
 
     def _slot(self, assignment: Assignment) -> Slot:
         parts = tuple(SlotPart(self._by_seq[part.job], part.partitions) for part in assignment.parts)
-        job = parts[0].job
-        alone = len(parts) == 1
-        slot = Slot(parts, self.workloads[job.circuit], job.token if alone else CancelToken(), assignment.attempt)
-        for part in parts:
-            part.job.under_way += 1
-            if not alone:
-                part.job.shared.append(slot)
+        slot = Slot.link(parts, self.workloads[parts[0].job.circuit], assignment.attempt)
         self.under_way += 1
         self.synthesising.add(slot)
         self.alive += 1
@@ -300,14 +314,13 @@ class Line:
         """Whether something critical is to be begun and nobody is at it."""
         return self.scheduler.critical and not any(slot.urgent for slot in self.synthesising)
 
-    def queue(self, slot: Slot, synthesis: Any, now: float, worker: Worker) -> None:
+    def queue(self, slot: Slot, now: float, worker: Worker) -> None:
         """Hand a synthesised slot to the GPU workers; waits while the channel is full."""
         self.pacer.synthesised(now - slot.began)
         self._synthesised(slot)
         if slot.over:
             self._leave(slot, now, worker, ok=False)
             return
-        slot.synthesis = synthesis
         self.board.turn(slot, Phase.QUEUED, now, worker)
         worker.blocked = True  # seen by others only if the channel makes it wait
         if not self.channel.put(slot, slot.key, beyond=self._critical_waits and not slot.urgent):
@@ -335,21 +348,8 @@ class Line:
 
     def pend(self, slot: Slot, pending: Any) -> None:
         """A slot waits for a finalizer."""
-        self._pending.append((slot, pending))
+        self.finishing.put(slot, pending)
         self.wake_finalizers()
-
-    def next_pending(self) -> tuple[Slot, Any] | None:
-        """The foremost slot that waits for a finalizer."""
-        if not self._pending:
-            return None
-        entry = min(self._pending, key=lambda entry: entry[0].key())
-        self._pending.remove(entry)
-        return entry
-
-    @property
-    def pending(self) -> int:
-        """Slots that wait for a finalizer."""
-        return len(self._pending)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -480,6 +480,7 @@ class Line:
     def let_go(self, slot: Slot) -> None:
         """The slot holds no memory of a partition any more."""
         slot.synthesis = None
+        self.admission.freed(slot)
         if slot.alive:
             slot.alive = False
             self.alive -= 1
@@ -500,10 +501,7 @@ class Line:
             return
         slot.ended = True
         self.under_way -= 1
-        for job, _ in slot.parts:
-            job.under_way -= 1
-            if len(slot.parts) > 1:
-                job.shared.remove(slot)
+        slot.unlink()
         if self.book.current.integer("max_gpu_queue_depth"):
             self.wake_synthesis()
         if not self.under_way:
@@ -579,16 +577,15 @@ class Line:
             if slot.over:
                 slot.token.cancel()
         self.scheduler.drop(job.seq)
+        if self.admission.waits:
+            self.wake_synthesis()  # another slot is next
         now = self.board.clock()
         for slot in self.channel.withdraw(lambda slot: slot.over):
             self._leave(slot, now, None, ok=False)
         for record in self.board.devices.values():
             record.lock.wake()
-        dropped = [slot for slot, _ in self._pending if slot.over]
-        if dropped:
-            self._pending = [entry for entry in self._pending if not entry[0].over]
-            for slot in dropped:
-                self._leave(slot, now, None, ok=False)
+        for slot in self.finishing.withdraw():
+            self._leave(slot, now, None, ok=False)
 
 
 _FINAL = frozenset({PartitionState.DONE, PartitionState.FAILED, PartitionState.CANCELLED})

@@ -270,6 +270,10 @@ def _engine(event: Event) -> Iterator[_Line]:
     elif event.kind in (EventKind.JOURNAL, EventKind.SPOOL):
         level = "warn" if fields.get("trouble") else "info"
         yield _Line(level, ENGINE, _text(event.kind.value, note=fields.get("line")))
+    elif event.kind is EventKind.MEMORY:
+        message = "waiting for memory" if fields.get("waits") else "memory is there"
+        text = _text(message, what=fields.get("what"), used=fields.get("used"), total=fields.get("total"))
+        yield _Line("debug", ENGINE, text)
     elif event.kind is EventKind.FIRST_RUN and event.start is not None:
         yield _Line("info", ENGINE, _text("first run", what=fields.get("what"), elapsed_ms=_ms(event.at - event.start)))
 

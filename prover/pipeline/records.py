@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 from prover.errors import AnswerIsNo, InputError, ProverError
 from prover.model import JobState, JobView, PartitionState, PartitionView, Phase, Priority
+from prover.pipeline.budget import Ticket
 from prover.pipeline.channel import Key
 from prover.pipeline.events import Ring
 from prover.pipeline.interfaces import CancelToken, JobRequest, JobResult, Workload
@@ -147,6 +149,26 @@ class Slot:
     alive: bool = True
     """Whether it holds memory of a partition: from the start of its synthesis to its release from the device."""
     ended: bool = False
+    ticket: Ticket | None = None
+    """Its hold on memory, where that is budgeted."""
+
+    @classmethod
+    def link(cls, parts: tuple[SlotPart, ...], workload: Workload, attempt: int) -> Slot:
+        """A slot that its jobs know of, until ``unlink``."""
+        alone = len(parts) == 1
+        slot = cls(parts, workload, parts[0].job.token if alone else CancelToken(), attempt)
+        for part in parts:
+            part.job.under_way += 1
+            if not alone:
+                part.job.shared.append(slot)
+        return slot
+
+    def unlink(self) -> None:
+        """It has ended."""
+        for job, _ in self.parts:
+            job.under_way -= 1
+            if len(self.parts) > 1:
+                job.shared.remove(self)
 
     @property
     def job(self) -> Job:
@@ -204,6 +226,16 @@ class Worker:
     seen: int = -1
     """The latest generation that it took over."""
     leaving: bool = False
+
+
+def free_frames(error: BaseException) -> None:
+    """Let go of what the frames of a failed step held: its memory is given back before that is told."""
+    seen: set[int] = set()
+    origin: BaseException | None = error
+    while origin is not None and id(origin) not in seen:
+        seen.add(id(origin))
+        traceback.clear_frames(origin.__traceback__)
+        origin = origin.__cause__ or origin.__context__
 
 
 def one_line(error: BaseException) -> str:

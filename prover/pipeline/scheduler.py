@@ -198,6 +198,18 @@ class Scheduler:
         parts = [*(part for slot in row.slots for part in slot), *(part for part, _ in row.again)]
         return tuple(sorted(index for part in parts if part.job == job for index in part.partitions))
 
+    def largest(self, job: int, slot_size: int) -> int:
+        """Partitions in the largest slot that is left of a job, if it is not cut as ``slot_size`` would cut it."""
+        row = self._of_job.get(job)
+        if row is None:
+            return 0
+        if row.slots is None:
+            count = len(row.members[job])
+            return min(slot_size or count, count)
+        slots = [*row.slots, *((part,) for part, _ in row.again)]
+        sizes = [sum(len(p.partitions) for p in slot) for slot in slots if any(p.job == job for p in slot)]
+        return max(sizes, default=0)
+
     def reprioritise(self, job: int, priority: Priority, now: float) -> None:
         """Give a job another class, in which it has its place by its age; it moves up from there as if it came now. A
         batch goes as its most urgent member. Nothing happens if all of the job was begun.
@@ -217,13 +229,24 @@ class Scheduler:
         """Take the slot to begin now, or None if nothing waits or what waits is a batch that still fills
         (``ready_at``).
         """
-        self._promote(now)
-        self.ready_at = None
-        for standing in Priority:
-            for row in self._heads(standing, how):
-                if row.slots is not None or self._fill(row, how, now):
-                    return self._take(row, how)
-        return None
+        found = self._choose(how, now)
+        if found is None:
+            return None
+        self._join(*found)
+        return self._take(found[0], how)
+
+    def peek(self, how: Cut, now: float = 0.0) -> Parts | None:
+        """What would be in the slot that ``next`` would give; it is left where it is."""
+        found = self._choose(how, now)
+        if found is None:
+            return None
+        row, others = found
+        if row.again:
+            return (row.again[0][0],)
+        if row.slots is not None:
+            return row.slots[0]
+        waiting = [Part(*member) for each in (row, *others) for member in each.members.items()]
+        return next(_cut(waiting, how.slot_size))
 
     @property
     def critical(self) -> bool:
@@ -258,21 +281,34 @@ class Scheduler:
 
         return sorted(heads, key=order)
 
-    def _fill(self, first: _Row, how: Cut, now: float) -> bool:
-        """Join the jobs that are cut together with a row; False if it should wait for more."""
+    def _choose(self, how: Cut, now: float) -> tuple[_Row, list[_Row]] | None:
+        """The row that is next, and those that are cut together with it."""
+        self._promote(now)
+        self.ready_at = None
+        for standing in Priority:
+            for row in self._heads(standing, how):
+                others = [] if row.slots is not None else self._batch(row, how, now)
+                if others is not None:
+                    return row, others
+        return None
+
+    def _batch(self, first: _Row, how: Cut, now: float) -> list[_Row] | None:
+        """The other rows that are cut together with one that is not cut; None if it should wait for more."""
         if how.max_batch_size < 2 or first.standing not in _BATCHED:
-            return True
+            return []
         rows = (self._rows[rank.seq] for rank in self._waiting[first.standing][first.circuit])
         members = list(islice((row for row in rows if row.slots is None), how.max_batch_size))
         due = min(each.submitted for each in members) + how.max_batch_wait_s
         if len(members) < how.max_batch_size and now < due:
             self.ready_at = due if self.ready_at is None else min(self.ready_at, due)
-            return False
-        for other in members[1:]:
+            return None
+        return members[1:]
+
+    def _join(self, first: _Row, others: list[_Row]) -> None:
+        for other in others:
             self._remove(other)
             first.members = {**first.members, **other.members}
             self._of_job.update(dict.fromkeys(other.members, first))
-        return True
 
     def _take(self, row: _Row, how: Cut) -> Assignment:
         cut_to: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prover.pipeline.interfaces import Cancelled
 from prover.pipeline.line import Line
-from prover.pipeline.records import Slot, Worker
+from prover.pipeline.records import Slot, Worker, free_frames
 from prover.pipeline.workers import WorkerPool
 
 
@@ -28,14 +28,17 @@ class SynthesisStage:
 
     def _next(self, worker: Worker) -> Slot | None:
         board = self._line.board
-        with board.transaction:
-            while not self.pool.leaves(worker):
-                slot = self._line.begin(worker)
-                if slot is not None:
-                    return slot
-                at = self._line.begin_at
-                board.wait(self.pool.bell, None if at is None else max(0.0, at - board.clock()))
-        return None
+        while True:
+            with board.transaction:  # left to tell of jobs that failed because no memory can ever hold them
+                while not board.deliveries:
+                    if self.pool.leaves(worker):
+                        return None
+                    slot = self._line.begin(worker)
+                    if slot is not None:
+                        return slot
+                    if not board.deliveries:
+                        at = self._line.begin_at
+                        board.wait(self.pool.bell, None if at is None else max(0.0, at - board.clock()))
 
     def _synthesise(self, worker: Worker, slot: Slot) -> None:
         line, clock = self._line, self._line.board.clock
@@ -44,13 +47,15 @@ class SynthesisStage:
         threads = knobs.synthesis_threads(self._cores, line.board.host_proves)
         try:
             inputs, partitions = slot.given()
-            synthesis = slot.workload.synthesize(inputs, partitions, threads, slot.token)
-        except Cancelled:
+            slot.synthesis = slot.workload.synthesize(inputs, partitions, threads, slot.token)
+        except Cancelled as stopped:
+            free_frames(stopped)
             now = clock()
             with line.board.transaction:
                 line.drop(slot, now, worker)
                 line.rest(worker)
         except Exception as error:  # noqa: BLE001 - whatever a workload raises is its job's failure, not the engine's
+            free_frames(error)
             now = clock()
             with line.board.transaction:
                 line.fail(slot, error, now, worker)
@@ -58,5 +63,5 @@ class SynthesisStage:
         else:
             now = clock()
             with line.board.transaction:
-                line.queue(slot, synthesis, now, worker)
+                line.queue(slot, now, worker)
                 line.rest(worker)

@@ -149,7 +149,6 @@ def test_a_zkey_is_proved_with_the_witness_beside_it(capsys: pytest.CaptureFixtu
         (["-c", "1", "-j", "1", "--warmup", "-1"], "number is out of range: --warmup -1"),
         (["-c", "1", "-j", "1", "--set", "warp=9"], "no such knob: warp: see cuzk-top knobs"),
         (["-c", "1", "-j", "1", "--set", "paused=true"], "a paused engine proves nothing"),
-        (["-c", "1", "-j", "1", "--set", "total_budget=2GiB"], "this engine does not act on that knob yet"),
         (["-c", "1", "-j", "1", "--device", "gpu"], "unknown device: gpu: use auto, host, cuda or cuda:N"),
         (["-c", "1", "-j", "1", "--circuit", "nonsense"], "unknown circuit: nonsense"),
         (["-c", "1", "-j", "1", "--circuit", "gone.zkey"], "cannot read: No such file or directory: gone.zkey"),
@@ -189,7 +188,6 @@ def test_the_knob_registry_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "daemon_key": "[pipeline] synthesis_lookahead",
         "help": REGISTRY["synthesis_lookahead"].help,
         "memory": "one more synthesised slot a step",
-        "active": True,
     }
     assert by_name["gpu_lock"]["choices"] == ["narrow", "coarse"] and by_name["gpu_lock"]["min"] is None
 
@@ -207,11 +205,9 @@ def test_every_column_is_explained_in_the_help_and_in_the_docs(capsys: pytest.Ca
 
 def test_the_knob_registry_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["knobs"]) == 0
-    acted_on, waiting = capsys.readouterr().out.split("Known, and not acted on by this version")
-    for part, active in ((acted_on, True), (waiting, False)):
-        specs = [spec for spec in REGISTRY.values() if spec.active is active]
-        lines = part.splitlines()
-        head = next(number for number, line in enumerate(lines) if line.startswith("knob "))
-        assert [line.split()[0] for line in lines[head + 1 : head + 1 + len(specs)]] == [spec.name for spec in specs]
-        assert [line for line in lines if ": " in line][-len(specs) :] == [f"{s.name}: {s.help}" for s in specs]
-    assert "--set KNOB=VALUE" in acted_on
+    page, specs = capsys.readouterr().out, list(REGISTRY.values())
+    lines = page.splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("knob "))
+    assert [line.split()[0] for line in lines[head + 1 : head + 1 + len(specs)]] == [spec.name for spec in specs]
+    assert [line for line in lines if ": " in line][-len(specs) :] == [f"{s.name}: {s.help}" for s in specs]
+    assert "--set KNOB=VALUE" in page

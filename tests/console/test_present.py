@@ -7,6 +7,7 @@ import pytest
 from console.screens import present
 from prover.model import KnobValue, KnobView
 from prover.pipeline.knobs import REGISTRY
+from widgets.knobs import turned
 
 NAME_AND_VALUE = 36
 TITLE_ROOM_AT_80 = 34
@@ -29,6 +30,7 @@ TITLE_ROOM_AT_80 = 34
         ("synthesis_lookahead", 0, 9, ("queue 6",), "still 9 until the queue is empty"),
         ("synthesis_lookahead", 2, 1, (), "still 1 for a moment"),
         ("threads", 2, 0, ("synthesis-0",), "still auto until synthesis-0 ends"),
+        ("total_budget", 4 << 30, 8 << 30, ("memory 1.5 GiB",), "still 8G until 1.5 GiB are freed"),
         ("paused", True, False, ("gpu0-0", "gpu0-1", "synthesis-0"), "still no until 3 workers end"),
     ],
 )
@@ -39,6 +41,18 @@ def test_a_change_that_waits_says_what_is_in_force_and_until_when(
     (row,) = present.knobs((view,), 2.0, REGISTRY, read_only=False).rows
     assert (row.value, row.status, row.status_role) == (wanted, words, "pending")
     assert len(words) <= TITLE_ROOM_AT_80 and words.startswith(row.short_status)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_every_knob_can_be_turned_and_only_to_what_it_takes(name: str):
+    spec = REGISTRY[name]
+    view = KnobView(name, spec.default, spec.default)
+    (row,) = present.knobs((view,), 2.0, REGISTRY, read_only=False).rows
+    for by in (1, -1):
+        value = spec.default
+        for _ in range(12):
+            value = turned(row, value, by)
+            assert spec.check(value) == value
 
 
 def test_a_change_in_force_says_how_long_that_took():

@@ -22,6 +22,7 @@ from prover.device.cuda_memory import Arena
 from prover.device.cuda_msm import Multiplications
 from prover.device.errors import DeviceLost, OutOfMemory
 from prover.device.host import HostDevice
+from prover.groth16.footprint import shape_of_key
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import SlotProof
 from prover.groth16.setup import setup
@@ -87,7 +88,8 @@ class Workload(_KeyedWorkload):
     def __init__(self):
         rng = random.Random(7)
         circuit, values = model.sample(BN254, rng, 4, 2, 9)
-        super().__init__("small", "small", ProvingKey.from_zkey(setup(files.system(circuit), entropy=b"tests")))
+        key = ProvingKey.from_zkey(setup(files.system(circuit), entropy=b"tests"))
+        super().__init__("small", "small", key, shape_of_key(key))
         self._assignment = assign(self.key, files.witness(circuit, values), HostDevice(1))
         self._public = values[1:3]
 

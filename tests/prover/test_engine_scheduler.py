@@ -257,7 +257,10 @@ class AnyScheduling(RuleBasedStateMachine):
     def begin(self, slot: int, batch: int, wait: float, sort: bool) -> None:
         how = Cut(slot, batch, wait, sort)
         critical = {job for job, left in self.left.items() if left and self.priority[job] is Priority.CRITICAL}
+        ahead = self.scheduler.peek(how, self.now)
+        assert self.scheduler.peek(how, self.now) == ahead
         assignment = self.scheduler.next(how, self.now)
+        assert ahead == (None if assignment is None else assignment.parts)
         if assignment is None:
             assert all(not left for left in self.left.values()) or (self.scheduler.ready_at or 0) > self.now
             assert not critical

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.cancel import CancelToken
 from prover.curves import BLS12_381, BN254
+from prover.device.host import HostDevice
+from prover.groth16.prove import Assignment
 from prover.groth16.workload import WitnessFiles
-from prover.pipeline.budget import MemoryBudget, State
-from prover.pipeline.forecast import CircuitShape, Forecast, Load, PeakCheck, check_peak, forecast, slot_need
+from prover.pipeline.forecast import CircuitShape, Forecast, Load, PeakCheck, check_peak, forecast
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "snark"
 SHAPE = CircuitShape(BLS12_381, wires=1000, public=4, rows=900, log_domain=10, entries=(2000, 1000), key_entries=3000)
@@ -25,7 +28,7 @@ def nbytes(buffer) -> int:
 def test_counts_by_hand():
     assert SHAPE.key_bytes == (3 * 1000 - 5 + 1024 + 5) * 96 + 1000 * 192 + 3000 * 44
     assert SHAPE.matrix_bytes == 2 * 8 * 901 + 8 * 3000
-    assert SHAPE.witness_bytes == 32_000 and SHAPE.vector_bytes == 3 * 32 * 1024
+    assert SHAPE.witness_bytes == 32_000 and SHAPE.vector_bytes == 2 * 32 * 1024
     assert replace(SHAPE, curve=BN254).key_bytes == (3 * 1000 - 5 + 1024 + 5) * 64 + 1000 * 128 + 3000 * 44
 
 
@@ -35,17 +38,7 @@ def test_a_key_of_snarkjs_is_as_large_as_forecast():
         workload = WitnessFiles.open(folder / "circuit.zkey")
         key = workload.key
         a, b = key.matrices
-        shape = CircuitShape(
-            key.curve,
-            key.n_wires,
-            key.n_public,
-            key.n_constraints + key.n_public + 1,
-            key.log_n,
-            entries=(a.nnz, b.nnz),
-            key_entries=a.nnz + b.nnz,
-            rows_held=key.domain_size,
-            c_given=False,
-        )
+        shape = workload.memory.shape
         held = sum(nbytes(points) for _, _, points in key.queries()) + (key.n_public + 1) * 2 * key.curve.fp.bytes
         assert shape.key_bytes == held + 44 * (a.nnz + b.nnz)
         size = (folder / "circuit.zkey").stat().st_size
@@ -54,6 +47,59 @@ def test_a_key_of_snarkjs_is_as_large_as_forecast():
         (made,) = workload.synthesize([folder / "witness.wtns"], [0], 1, CancelToken())
         assert shape.witness_bytes == nbytes(made.witness)
         assert shape.vector_bytes == nbytes(made.a) + nbytes(made.b)
+
+
+class WatchedDevice(HostDevice):
+    """Tells, whenever something is copied, how many of the watched arrays are alive."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.watched: list[weakref.ref] = []
+        self.alive: list[int] = []
+
+    def upload(self, host, stream):
+        self.alive.append(sum(ref() is not None for ref in self.watched))
+        return super().upload(host, stream)
+
+
+def test_an_assignment_is_freed_as_soon_as_it_has_arrived():
+    workload = WitnessFiles.open(FIXTURES / "bn128" / "pow_255" / "circuit.zkey")
+    device, token = WatchedDevice(), CancelToken()
+    paths = [FIXTURES / "bn128" / "pow_255" / "witness.wtns"] * 3
+    made = [Assignment(m.witness, np.array(m.a), np.array(m.b)) for m in workload.synthesize(paths, range(3), 1, token)]
+    device.watched = [weakref.ref(array) for each in made for array in (each.a, each.b)]
+    prover = workload.prover(made, device, 1, token)
+    del made
+    prover.setup()
+    prover.h2d()
+    assert device.alive == [6, 4, 2]
+    assert not [ref for ref in device.watched if ref() is not None]
+    prover.ntt()
+    prover.msm()
+    assert workload.verify(paths, range(3), workload.finish(prover.d2h()))
+    prover.release()
+
+
+def test_the_pages_of_an_evicted_key_go_and_come_back():
+    workload = WitnessFiles.open(FIXTURES / "bn128" / "pow_255" / "circuit.zkey")
+    (resident,) = workload.memory.residents
+    before = bytes(workload.key.source.data)
+    assert resident_kib(workload.key.where) > 0
+    workload.memory.evict(resident.name)
+    assert resident_kib(workload.key.where) == 0
+    assert bytes(workload.key.source.data) == before
+    assert resident_kib(workload.key.where) > 0
+
+
+def resident_kib(path: str) -> int:
+    """What of a mapped file is resident in this process."""
+    total, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line.split()[0].endswith(":"):
+            inside = line.endswith(str(Path(path).resolve()))
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1])
+    return total
 
 
 def test_slots_times_workers_times_lookahead():
@@ -67,24 +113,19 @@ def test_slots_times_workers_times_lookahead():
     assert found.total == found.keys + found.matrices + found.working
 
 
-@given(
-    slot=st.integers(1, 8),
-    synthesisers=st.integers(1, 8),
-    lookahead=st.integers(0, 8),
-    workers=st.integers(1, 8),
-    host=st.booleans(),
-)
-def test_a_budget_of_the_forecast_holds_all_slots_at_once(
-    slot: int, synthesisers: int, lookahead: int, workers: int, host: bool
-):
-    load = Load(slot, synthesisers, lookahead, workers, device_is_host=host)
-    expected = forecast(SHAPE, load)
-    needs = [slot_need(SHAPE, "test", f"slot {i}", load) for i in range(expected.slots)]
-    beyond = (expected.slots - workers) * slot * SHAPE.device_bytes if host else 0  # asked for by each, held by few
-    budget = MemoryBudget(expected.total + beyond, pinned=0)
-    assert all(budget.ask(need).state is State.GRANTED for need in needs)
-    assert budget.view.used == expected.total + beyond
-    assert budget.ask(needs[0]).state is State.WAITING
+@given(partitions=st.integers(1, 8), c_made=st.booleans())
+def test_a_slot_asks_for_the_most_that_it_ever_holds(partitions: int, c_made: bool):
+    shape = replace(SHAPE, c_made=c_made)
+    witness, vector = shape.witness_bytes, 32 * 1024
+    for host in (False, True):
+        asked = shape.slot(partitions, host)
+        in_synthesis = [(done + 1) * (witness + 2 * vector) + c_made * vector for done in range(partitions)]
+        assert max(in_synthesis) <= asked.vectors + asked.rest
+        for arrived in range(partitions):  # those on the device, the one that is copied, those that wait
+            waiting = (partitions - arrived) * (witness + 2 * vector)
+            there = (arrived + 1) * 3 * vector + arrived * witness if host else 0
+            assert waiting + there <= asked.vectors + asked.rest
+        assert asked.rest == (partitions * (witness + 3 * vector) if host else 0)
 
 
 def test_the_measured_peak_beside_it():

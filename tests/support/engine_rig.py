@@ -9,11 +9,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from fake_workload import FakeWorkload, fake_device, proof_of
+from fake_workload import FakeMemory, FakeWorkload, fake_device, proof_of
 from virtual_time import VirtualTime
 
 from prover.cancel import CancelToken
+from prover.memory_limits import MemoryLimits
 from prover.model import Event, EventKind, JobState, KnobValue, Phase
+from prover.pipeline.budget import Kind
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import Change, JobRequest, JobResult
 from prover.pipeline.knobs import KnobSet
@@ -29,6 +31,7 @@ DURATIONS = {
     "finish": 0.05,
     "verify": 0.05,
 }
+BOUNDLESS = MemoryLimits(None, None, None, 0)
 END_EVENTS = {
     EventKind.JOB_DONE: JobState.DONE,
     EventKind.JOB_FAILED: JobState.FAILED,
@@ -42,10 +45,16 @@ class Rig:
     """The engine and everything around it."""
 
     def __init__(
-        self, knobs: dict[str, KnobValue], durations: dict[str, float] | None, devices: int, spare: bool
+        self,
+        knobs: dict[str, KnobValue],
+        durations: dict[str, float] | None,
+        devices: int,
+        spare: bool,
+        memory: FakeMemory | None = None,
+        limits: MemoryLimits = BOUNDLESS,
     ) -> None:
         self.time = VirtualTime(DURATIONS if durations is None else durations)
-        self.workload = FakeWorkload(step=self._step)
+        self.workload = FakeWorkload(step=self._step, memory=memory)
         self.faults: dict[tuple[str, Any, int], BaseException] = {}
         """What to raise, once, by (step, inputs, first partition of the slot)."""
         self.engine = Engine(
@@ -55,7 +64,10 @@ class Rig:
             clock=self.time,
             cores=4,
             spare=fake_device if spare else None,
+            limits=limits,
         )
+        if memory is not None:
+            memory.counted = lambda: self.engine.snapshot().memory.used
         self.futures: dict[str, Future[JobResult]] = {}
         self.most_queued = 0
 
@@ -114,11 +126,21 @@ class Rig:
         engine = self.engine
         assert all(future.done() for future in self.futures.values())
         line = engine._line
-        assert (line.alive, line.under_way, line.pending, line.channel.queued, line.channel.held) == (0, 0, 0, 0, 0)
+        assert (line.alive, line.under_way, len(line.finishing), line.channel.queued, line.channel.held) == (
+            0,
+            0,
+            0,
+            0,
+            0,
+        )
         assert (engine._board.jobs, engine._board.asked, engine._board.queued) == ((), 0, 0)
         assert all(record.lock.holder is None and not record.phases for record in engine._board.devices.values())
+        budget, memory = line.admission._budget, self.workload.memory
+        assert (budget.view.holders, budget.view.waiting, dict(budget.view.by_kind)[Kind.WORKING]) == (0, 0, 0)
+        assert not engine._board.memory_waits
         assert not self.workload.kernel_clash
         self.workload.assert_all_released()
+        assert memory is None or (memory.held, memory.uncovered) == (0, 0)
         self.check_events()
 
     def check_events(self) -> None:
@@ -147,10 +169,12 @@ def rig(
     devices: int = 1,
     start: bool = True,
     spare: bool = False,
+    memory: FakeMemory | None = None,
+    limits: MemoryLimits = BOUNDLESS,
 ) -> Iterator[Rig]:
     """A started engine that is stopped and checked at the end."""
     before = set(threading.enumerate())
-    made = Rig(knobs or {}, durations, devices, spare)
+    made = Rig(knobs or {}, durations, devices, spare, memory, limits)
     if start:
         made.engine.start()
     try:

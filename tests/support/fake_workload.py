@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from prover.cancel import CancelToken
 from prover.device.errors import DeviceLost
+from prover.pipeline.budget import Kind, Resident
+from prover.pipeline.footprint import Footprint
+from prover.pipeline.forecast import Forecast, Load
 
 STEPS = ("synthesize", "prover", "setup", "h2d", "ntt", "msm", "d2h", "release", "finish", "verify")
 Step = Callable[[str, Any, tuple[int, ...], CancelToken | None], None]
@@ -33,12 +37,53 @@ def fake_device(ordinal: int = 0) -> Any:
     return SimpleNamespace(ordinal=ordinal, name=name, product=name, uuid="", capability=capability)
 
 
+@dataclass
+class FakeMemory:
+    """A memory model of plain numbers, and a count of what a workload really holds by them."""
+
+    vectors: int = 6
+    """Bytes of a partition until its device has taken them; ``rest`` until it leaves the device."""
+    rest: int = 4
+    fixed: dict[Kind, int] = field(default_factory=dict)
+    residents: tuple[Resident, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.lock = threading.Lock()
+        self.held = 0
+        self.most = 0
+        self.uncovered = 0
+        """The most that was held beyond what the budget counted at that instant."""
+        self.counted: Callable[[], int] | None = None
+        """What the budget counts now."""
+        self.evicted: list[str] = []
+
+    def slot(self, partitions: int, device_is_host: bool) -> Footprint:
+        return Footprint(partitions * self.vectors, partitions * self.rest)
+
+    def forecast(self, load: Load) -> Forecast:
+        raise NotImplementedError
+
+    def evict(self, name: str) -> None:
+        self.evicted.append(name)
+
+    def hold(self, nbytes: int) -> None:
+        with self.lock:
+            self.held += nbytes
+            self.most = max(self.most, self.held)
+            if self.counted is not None:  # what is given back is told to the budget after this lock is free
+                self.uncovered = max(self.uncovered, self.held - self.counted())
+
+
 class Buffers:
     """Something whose life can be watched."""
 
     def __init__(self, inputs: Any, partitions: tuple[int, ...]) -> None:
         self.inputs = inputs
         self.partitions = partitions
+        self.freed: Callable[[], None] = lambda: None
+
+    def __del__(self) -> None:
+        self.freed()
 
 
 @dataclass
@@ -52,6 +97,7 @@ class FakeWorkload:
     name: str = "fake workload"
     circuit: str = "fake"
     constraints: int = 4
+    memory: FakeMemory | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
@@ -82,6 +128,9 @@ class FakeWorkload:
         self.threads_given["synthesize"].add(threads)
         made = Buffers(inputs, tuple(partitions))
         self.buffers.add(made)
+        if self.memory is not None:
+            made.freed = partial(self.memory.hold, -self.memory.vectors * len(partitions))
+            self.memory.hold(self.memory.vectors * len(partitions))
         self.enter("synthesize", inputs, made.partitions, cancel)
         return made
 
@@ -143,6 +192,7 @@ class FakeSlotProver:
         self._cancel = cancel
         self._slot = (synthesis.inputs, synthesis.partitions)
         self._at = "prover"
+        self._taken = 0
         self.releases = 0
 
     def _step(self, step: str) -> None:
@@ -166,10 +216,15 @@ class FakeSlotProver:
                 self._workload.kernels[ordinal] -= 1
 
     def setup(self) -> None:
+        memory = self._workload.memory
+        if memory is not None:
+            self._taken = memory.rest * len(self._slot[1])
+            memory.hold(self._taken)
         self._step("setup")
 
     def h2d(self) -> None:
         self._step("h2d")
+        self._synthesis = None
 
     def ntt(self) -> None:
         self._kernel("ntt")
@@ -184,6 +239,9 @@ class FakeSlotProver:
     def release(self) -> None:
         self.releases += 1
         self._synthesis = None
+        if self._workload.memory is not None:
+            self._workload.memory.hold(-self._taken)
+            self._taken = 0
         with self._workload.losing(self._device.ordinal):
             self._workload.enter("release", *self._slot, None)
 

@@ -1,0 +1,63 @@
+"""The seam between the memory budget and what is proved: how many bytes of this process a slot takes, and what lies
+there for as long as the workload is loaded.
+
+A workload that tells has an attribute ``memory``; one without is not budgeted. A circuit answers from its counts
+(``forecast.py``), a modelled box from its model, a test with numbers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from prover.pipeline.budget import Kind, Resident
+
+if TYPE_CHECKING:
+    from prover.pipeline.forecast import Forecast, Load
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a slot takes at most, from the start of its synthesis to its release from the device."""
+
+    vectors: int
+    """Free once the device has taken what synthesis made."""
+    rest: int
+    """Free at the end."""
+
+
+class MemoryModel(Protocol):
+    """What a workload takes of this process's memory. All answers are instant: the engine asks under its lock."""
+
+    @property
+    def fixed(self) -> Mapping[Kind, int]:
+        """Bytes that lie there as long as the workload is loaded."""
+
+    @property
+    def residents(self) -> Sequence[Resident]:
+        """What every slot reads, and what may go while none does: it comes back by itself when it is read again."""
+
+    def slot(self, partitions: int, device_is_host: bool) -> Footprint:
+        """What a slot of so many partitions takes. ``device_is_host``: its device's memory is this process's too."""
+
+    def forecast(self, load: Load) -> Forecast:
+        """The peak under these knobs."""
+
+    def evict(self, name: str) -> None:
+        """Free a resident. Called on a thread of its own, while no slot reads it; must not fail."""
+
+
+@runtime_checkable
+class Budgeted(Protocol):
+    """A workload that tells what it takes."""
+
+    memory: MemoryModel | None
+
+
+def memory_of(workload: object) -> MemoryModel | None:
+    """What a workload tells of its memory, or None."""
+    return workload.memory if isinstance(workload, Budgeted) else None
+
+
+__all__ = ["Budgeted", "Footprint", "MemoryModel", "memory_of"]
