@@ -49,7 +49,7 @@ def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: 
     alive = engine.most_slots_alive
     engine.stop()
     load = Load(slot, synthesisers, lookahead, workers, device_is_host=True, workspace=workspace)
-    expected = workload.memory.forecast(load)
+    expected = workload.footprint.forecast(load)
     check = check_peak(expected, peak_rss_bytes(), before)
     return {
         "lookahead": lookahead,

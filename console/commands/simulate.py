@@ -59,8 +59,9 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from console.feeds.hosted import HostedEngine
     from console.feeds.modelled import ModelledMachine, choose_model, starter
     from prover.pipeline.clock import PacedClock
+    from prover.pipeline.knobs import REGISTRY
     from prover.pipeline.log import LogFile
-    from prover.simulation.box import MODELLED_REGISTRY, modelled_knobs
+    from prover.simulation.box import modelled_knobs
 
     model = choose_model(args.preset, args.model, args.device, args.partitions)
     knobs = modelled_knobs(model, read_knob_table(args.config), os.environ, args.knobs)
@@ -83,6 +84,6 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
         sampler=ModelledMachine(clock, memory),
         clock=clock,
         wall=lambda: clock() + offset,
-        specs=MODELLED_REGISTRY,
+        specs=REGISTRY,
         machine="model",
     )

@@ -15,8 +15,8 @@ from prover.errors import InputError
 from prover.model import DeviceSample
 from prover.pipeline.clock import PacedClock
 from prover.pipeline.interfaces import Progress
-from prover.pipeline.knobs import KnobSet
-from prover.simulation.box import MODELLED_REGISTRY, ModelledEngine
+from prover.pipeline.knobs import REGISTRY, KnobSet
+from prover.simulation.box import ModelledEngine
 from prover.simulation.model import Model
 from prover.simulation.presets import DEFAULT, preset
 
@@ -34,9 +34,9 @@ def choose_model(name: str | None, path: str | None, device: str = "auto", parti
     if path is not None:
         from prover.simulation.model_file import read_model
 
-        model = read_model(Path(path), MODELLED_REGISTRY)
+        model = read_model(Path(path), REGISTRY)
     else:
-        model = preset(name or DEFAULT, MODELLED_REGISTRY)
+        model = preset(name or DEFAULT, REGISTRY)
     return model if partitions is None else replace(model, partitions=partitions)
 
 

@@ -1,4 +1,4 @@
-"""What proving a circuit takes of this process's memory (``prover.pipeline.footprint.MemoryModel``).
+"""What proving a circuit takes of this process's memory (``prover.pipeline.footprint.FootprintModel``).
 
 The circuit's matrices lie there for as long as it is loaded. Its key is a mapped file: its pages can be dropped while
 nobody reads them, and come back from the file when somebody does.
@@ -18,7 +18,7 @@ from prover.pipeline.footprint import Footprint
 from prover.pipeline.forecast import CircuitShape, Forecast, Load, forecast
 
 
-class CircuitMemory:
+class CircuitFootprint:
     """The memory of one circuit under one key."""
 
     def __init__(self, shape: CircuitShape, name: str, key_file: BufferLike) -> None:
@@ -77,4 +77,4 @@ def shape_of_key(key: ProvingKey) -> CircuitShape:
     )
 
 
-__all__ = ["CircuitMemory", "shape_of_circuit", "shape_of_key"]
+__all__ = ["CircuitFootprint", "shape_of_circuit", "shape_of_key"]

@@ -19,7 +19,7 @@ from prover.formats.proof_json import proof_json, public_json
 from prover.formats.wtns import read_wtns
 from prover.formats.zkey import read_zkey
 from prover.groth16.checked_keys import CheckedKeys, check_key
-from prover.groth16.footprint import CircuitMemory, shape_of_circuit, shape_of_key
+from prover.groth16.footprint import CircuitFootprint, shape_of_circuit, shape_of_key
 from prover.groth16.key_cache import KeyCache
 from prover.groth16.keys import ProvingKey
 from prover.groth16.prove import Assignment, Pending, SlotProof, finish
@@ -41,7 +41,7 @@ class _KeyedWorkload:
     """What both workloads share: the device's work, the assembly, the self-check."""
 
     def __init__(self, name: str, circuit: str, key: ProvingKey, shape: CircuitShape) -> None:
-        self.memory = CircuitMemory(shape, circuit, key.source.data)
+        self.footprint = CircuitFootprint(shape, circuit, key.source.data)
         self.name = name
         self.circuit = circuit
         self.constraints = key.n_constraints

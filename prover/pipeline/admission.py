@@ -17,7 +17,7 @@ from prover.memory_limits import MemoryLimits
 from prover.model import EventKind, MemoryView
 from prover.pipeline.board import Board
 from prover.pipeline.budget import Kind, MemoryBudget, Need, Order, State, Ticket, TooLarge, size
-from prover.pipeline.footprint import MemoryModel, memory_of
+from prover.pipeline.footprint import FootprintModel, footprint_of
 from prover.pipeline.knobs import KnobSet
 from prover.pipeline.records import Slot, SlotPart
 
@@ -51,7 +51,7 @@ class Admission:
         """Called when the slot that waits may begin, or never can."""
         self._board = board
         self._limits = limits
-        self._models: dict[str, MemoryModel] = {}
+        self._models: dict[str, FootprintModel] = {}
         self._host = False
         self._pools: list[PinnedMemory] = []
         self._next: Ticket | None = None
@@ -64,7 +64,7 @@ class Admission:
     def attach(self, workloads: Mapping[str, object]) -> None:
         """The workloads are loaded, by circuit."""
         for circuit, workload in workloads.items():
-            model = memory_of(workload)
+            model = footprint_of(workload)
             if model is None:
                 continue
             self._models[circuit] = model

@@ -1,7 +1,7 @@
 """The seam between the memory budget and what is proved: how many bytes of this process a slot takes, and what lies
 there for as long as the workload is loaded.
 
-A workload that tells has an attribute ``memory``; one without is not budgeted. A circuit answers from its counts
+A workload that tells has an attribute ``footprint``; one without is not budgeted. A circuit answers from its counts
 (``forecast.py``), a modelled box from its model, a test with numbers of its own.
 """
 
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from prover.pipeline.budget import Kind, Resident
-
-if TYPE_CHECKING:
-    from prover.pipeline.forecast import Forecast, Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class Footprint:
     """Free at the end."""
 
 
-class MemoryModel(Protocol):
+class FootprintModel(Protocol):
     """What a workload takes of this process's memory. All answers are instant: the engine asks under its lock."""
 
     @property
@@ -41,9 +38,6 @@ class MemoryModel(Protocol):
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         """What a slot of so many partitions takes. ``device_is_host``: its device's memory is this process's too."""
 
-    def forecast(self, load: Load) -> Forecast:
-        """The peak under these knobs."""
-
     def evict(self, name: str) -> None:
         """Free a resident. Called on a thread of its own, while no slot reads it; must not fail."""
 
@@ -52,12 +46,12 @@ class MemoryModel(Protocol):
 class Budgeted(Protocol):
     """A workload that tells what it takes."""
 
-    memory: MemoryModel | None
+    footprint: FootprintModel | None
 
 
-def memory_of(workload: object) -> MemoryModel | None:
+def footprint_of(workload: object) -> FootprintModel | None:
     """What a workload tells of its memory, or None."""
-    return workload.memory if isinstance(workload, Budgeted) else None
+    return workload.footprint if isinstance(workload, Budgeted) else None
 
 
-__all__ = ["Budgeted", "Footprint", "MemoryModel", "memory_of"]
+__all__ = ["Budgeted", "Footprint", "FootprintModel", "footprint_of"]

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
+from prover.memory_limits import MemoryLimits
 from prover.model import KnobValue, Snapshot
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.engine import Engine
-from prover.pipeline.knobs import REGISTRY, KnobSet, KnobSpec, load_knobs
+from prover.pipeline.knobs import KnobSet, load_knobs
 from prover.simulation.model import Model
 from prover.simulation.workload import ModelledWorkload
 
 NOTE = "SIMULATED: a modelled box, no proofs are made"
-MODELLED_REGISTRY: Mapping[str, KnobSpec] = MappingProxyType(
-    {**REGISTRY, "pinned_pool_bytes": replace(REGISTRY["pinned_pool_bytes"], active=True)}
-)
-"""The registry, with what a model does though the engine does not."""
 
 
 def modelled_knobs(
@@ -28,7 +24,7 @@ def modelled_knobs(
     base: Mapping[str, KnobValue] | None = None,
 ) -> KnobSet:
     """The knobs that a modelled box starts with: the model's own come before configuration and options."""
-    return load_knobs(table, environment, assignments, {**(base or {}), **model.knobs}, MODELLED_REGISTRY)
+    return load_knobs(table, environment, assignments, {**(base or {}), **model.knobs})
 
 
 class ModelledEngine(Engine):
@@ -37,7 +33,9 @@ class ModelledEngine(Engine):
     def __init__(self, model: Model, knobs: KnobSet, clock: EngineClock) -> None:
         self.model = model
         self.modelled = ModelledWorkload(model, clock, lambda: self.knobs)
-        super().__init__(self.modelled, self.modelled.devices(), knobs, clock=clock, note=NOTE)
+        total = model.memory.total or None
+        limits = MemoryLimits(total, None, total, 0)
+        super().__init__(self.modelled, self.modelled.devices(), knobs, clock=clock, note=NOTE, limits=limits)
 
     def snapshot(self) -> Snapshot:
         """The picture now. Takes no lock and waits for nobody."""

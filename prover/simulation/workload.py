@@ -10,10 +10,12 @@ from typing import Any
 from prover.cancel import CancelToken
 from prover.device.values import Capability, Usage
 from prover.model import KnobValue
+from prover.pipeline.budget import Kind, Resident
 from prover.pipeline.clock import EngineClock
+from prover.pipeline.footprint import Footprint
 from prover.simulation.contention import Machine, Slowdown
 from prover.simulation.memory import Holding, Memory
-from prover.simulation.model import Model
+from prover.simulation.model import MemoryModel, Model
 from prover.simulation.spread import Timing, position
 
 _STEPS = 16
@@ -40,6 +42,24 @@ class ModelledSynthesis:
     holding: Holding
 
 
+class ModelledFootprint:
+    """What the model's slots take of the modelled machine's memory (``prover.pipeline.footprint.FootprintModel``)."""
+
+    residents: Sequence[Resident] = ()
+
+    def __init__(self, memory: MemoryModel) -> None:
+        self._memory = memory
+        self.fixed = {Kind.KEYS: memory.fixed}
+
+    def slot(self, partitions: int, device_is_host: bool) -> Footprint:
+        """Full from the start of its synthesis; what the device leaves on the host stays to its end."""
+        until, after = partitions * self._memory.synthesis, partitions * self._memory.device
+        return Footprint(max(until - after, 0), after)
+
+    def evict(self, name: str) -> None:
+        """Nothing can go."""
+
+
 class ModelledWorkload:
     """``Workload``: inputs are the numbers of jobs, proofs are empty, nothing ever counts as verified."""
 
@@ -53,6 +73,7 @@ class ModelledWorkload:
         self.constraints = model.constraints
         self.clock = clock
         self.memory = Memory(model.memory.fixed, model.memory.total)
+        self.footprint = ModelledFootprint(model.memory)
         self.machine = Machine(clock)
         self.machine.add(SYNTHESIS, _by_syntheses(model.synthesis.slowdown))
         self.machine.add(DEVICE, _by_syntheses(model.device.slowdown))

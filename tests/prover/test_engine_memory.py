@@ -43,7 +43,7 @@ def test_the_bound_is_the_budget_and_not_the_number_of_slots() -> None:
         job = r.submit(1, 12)
         r.run()
         r.check_delivered(job, 1, 12)
-        assert r.workload.memory is not None and r.workload.memory.most <= 20
+        assert r.workload.footprint is not None and r.workload.footprint.most <= 20
         assert 1 < r.engine.most_slots_alive <= 3, "the rest of a slot that lost its vectors is four"
     with rig({"total_budget": 200, "synthesis_concurrency": 4, "synthesis_lookahead": 4}, memory=FakeMemory()) as r:
         r.submit(1, 12)
@@ -166,7 +166,7 @@ def test_an_idle_key_is_evicted_when_the_budget_is_cut_and_read_again() -> None:
         r.set("total_budget", 15)
         r.run_for(0.0)
         r.run(lambda: memory(r).used == 0)
-        assert r.workload.memory is not None and r.workload.memory.evicted == ["key"]
+        assert r.workload.footprint is not None and r.workload.footprint.evicted == ["key"]
         assert r.engine.submit(JobRequest(2, 1)).exception(timeout=30) is not None, "30 do not fit into 15"
         r.set("total_budget", 40)
         job = r.submit(3, 1)

@@ -38,7 +38,7 @@ def test_a_key_of_snarkjs_is_as_large_as_forecast():
         workload = WitnessFiles.open(folder / "circuit.zkey")
         key = workload.key
         a, b = key.matrices
-        shape = workload.memory.shape
+        shape = workload.footprint.shape
         held = sum(nbytes(points) for _, _, points in key.queries()) + (key.n_public + 1) * 2 * key.curve.fp.bytes
         assert shape.key_bytes == held + 44 * (a.nnz + b.nnz)
         size = (folder / "circuit.zkey").stat().st_size
@@ -82,10 +82,10 @@ def test_an_assignment_is_freed_as_soon_as_it_has_arrived():
 
 def test_the_pages_of_an_evicted_key_go_and_come_back():
     workload = WitnessFiles.open(FIXTURES / "bn128" / "pow_255" / "circuit.zkey")
-    (resident,) = workload.memory.residents
+    (resident,) = workload.footprint.residents
     before = bytes(workload.key.source.data)
     assert resident_kib(workload.key.where) > 0
-    workload.memory.evict(resident.name)
+    workload.footprint.evict(resident.name)
     assert resident_kib(workload.key.where) == 0
     assert bytes(workload.key.source.data) == before
     assert resident_kib(workload.key.where) > 0

@@ -54,7 +54,7 @@ class Rig:
         limits: MemoryLimits = BOUNDLESS,
     ) -> None:
         self.time = VirtualTime(DURATIONS if durations is None else durations)
-        self.workload = FakeWorkload(step=self._step, memory=memory)
+        self.workload = FakeWorkload(step=self._step, footprint=memory)
         self.faults: dict[tuple[str, Any, int], BaseException] = {}
         """What to raise, once, by (step, inputs, first partition of the slot)."""
         self.engine = Engine(
@@ -135,7 +135,7 @@ class Rig:
         )
         assert (engine._board.jobs, engine._board.asked, engine._board.queued) == ((), 0, 0)
         assert all(record.lock.holder is None and not record.phases for record in engine._board.devices.values())
-        budget, memory = line.admission._budget, self.workload.memory
+        budget, memory = line.admission._budget, self.workload.footprint
         assert (budget.view.holders, budget.view.waiting, dict(budget.view.by_kind)[Kind.WORKING]) == (0, 0, 0)
         assert not engine._board.memory_waits
         assert not self.workload.kernel_clash

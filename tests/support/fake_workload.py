@@ -17,7 +17,6 @@ from prover.cancel import CancelToken
 from prover.device.errors import DeviceLost
 from prover.pipeline.budget import Kind, Resident
 from prover.pipeline.footprint import Footprint
-from prover.pipeline.forecast import Forecast, Load
 
 STEPS = ("synthesize", "prover", "setup", "h2d", "ntt", "msm", "d2h", "release", "finish", "verify")
 Step = Callable[[str, Any, tuple[int, ...], CancelToken | None], None]
@@ -48,7 +47,7 @@ class FakeMemory:
     residents: tuple[Resident, ...] = ()
 
     def __post_init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # garbage may be collected anywhere
         self.held = 0
         self.most = 0
         self.uncovered = 0
@@ -59,9 +58,6 @@ class FakeMemory:
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         return Footprint(partitions * self.vectors, partitions * self.rest)
-
-    def forecast(self, load: Load) -> Forecast:
-        raise NotImplementedError
 
     def evict(self, name: str) -> None:
         self.evicted.append(name)
@@ -97,7 +93,7 @@ class FakeWorkload:
     name: str = "fake workload"
     circuit: str = "fake"
     constraints: int = 4
-    memory: FakeMemory | None = None
+    footprint: FakeMemory | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
@@ -128,9 +124,9 @@ class FakeWorkload:
         self.threads_given["synthesize"].add(threads)
         made = Buffers(inputs, tuple(partitions))
         self.buffers.add(made)
-        if self.memory is not None:
-            made.freed = partial(self.memory.hold, -self.memory.vectors * len(partitions))
-            self.memory.hold(self.memory.vectors * len(partitions))
+        if self.footprint is not None:
+            made.freed = partial(self.footprint.hold, -self.footprint.vectors * len(partitions))
+            self.footprint.hold(self.footprint.vectors * len(partitions))
         self.enter("synthesize", inputs, made.partitions, cancel)
         return made
 
@@ -216,7 +212,7 @@ class FakeSlotProver:
                 self._workload.kernels[ordinal] -= 1
 
     def setup(self) -> None:
-        memory = self._workload.memory
+        memory = self._workload.footprint
         if memory is not None:
             self._taken = memory.rest * len(self._slot[1])
             memory.hold(self._taken)
@@ -239,8 +235,8 @@ class FakeSlotProver:
     def release(self) -> None:
         self.releases += 1
         self._synthesis = None
-        if self._workload.memory is not None:
-            self._workload.memory.hold(-self._taken)
+        if self._workload.footprint is not None:
+            self._workload.footprint.hold(-self._taken)
             self._taken = 0
         with self._workload.losing(self._device.ordinal):
             self._workload.enter("release", *self._slot, None)
