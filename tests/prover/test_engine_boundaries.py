@@ -78,7 +78,7 @@ def test_a_worker_that_dies_with_empty_hands_costs_no_job(place: str) -> None:
         owner, name = {
             "scheduler": (line.scheduler, "next"),
             "take": (line.channel, "take"),
-            "finalizers": (line, "next_pending"),
+            "finalizers": (line.finishing, "take"),
         }[place]
         once(owner, name, Death)
         jobs = [r.submit(inputs, 2) for inputs in range(3)]
