@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 Interval = tuple[float, float]
 
@@ -101,3 +102,34 @@ def steady_utilisation(busy: Sequence[Interval]) -> float | None:
     if len(busy) < 2:
         return None
     return length(busy[:-1]) / (busy[-1][0] - busy[0][0])
+
+
+@dataclass(slots=True)
+class Switch:
+    """Something that is on or off."""
+
+    times: IntervalSet = field(default_factory=IntervalSet)
+    """When it was on, what goes on now apart."""
+    since: float | None = None
+
+    def turn(self, on: bool, at: float) -> None:
+        """It is on, or off, from now on."""
+        if on and self.since is None:
+            self.since = at
+        elif not on and self.since is not None:
+            self.times.add(self.since, at)
+            self.since = None
+
+    def clip(self, start: float, end: float) -> list[Interval]:
+        """When it was on within ``[start, end)``."""
+        return clip_open(self.times, [] if self.since is None else [self.since], start, end)
+
+
+def clip_open(intervals: IntervalSet, open_since: Sequence[float], start: float, end: float) -> list[Interval]:
+    """What lies within ``[start, end)``, with what goes on since these moments."""
+    clipped = intervals.clip(start, end)
+    if not open_since or min(open_since) >= end:
+        return clipped
+    whole = IntervalSet(clipped)
+    whole.add(max(start, min(open_since)), end)
+    return list(whole)

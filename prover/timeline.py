@@ -7,13 +7,22 @@ arithmetic. Memory is bounded by the window. The definitions are the contract's 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from prover.figures import GapCluster, PhaseStatistics, ci95, gap_clusters, phase_statistics, stdev
-from prover.intervals import Interval, IntervalSet, intersect, length, steady_utilisation, subtract
+from prover.intervals import (
+    Interval,
+    IntervalSet,
+    Switch,
+    clip_open,
+    intersect,
+    length,
+    steady_utilisation,
+    subtract,
+)
 from prover.model import KERNEL_PHASES, Cause, DeviceState, Event, EventKind, Phase
 
 PAUSE_S = 1.0
@@ -185,24 +194,6 @@ class _Lane:
 
 
 @dataclass(slots=True)
-class _Switch:
-    """Something that is on or off for the whole engine."""
-
-    times: IntervalSet = field(default_factory=IntervalSet)
-    since: float | None = None
-
-    def turn(self, on: bool, at: float) -> None:
-        if on and self.since is None:
-            self.since = at
-        elif not on and self.since is not None:
-            self.times.add(self.since, at)
-            self.since = None
-
-    def clip(self, start: float, end: float) -> list[Interval]:
-        return _clip(self.times, [] if self.since is None else [self.since], start, end)
-
-
-@dataclass(slots=True)
 class _Request:
     """A job in flight."""
 
@@ -235,8 +226,8 @@ class Timeline:
         self._asked = IntervalSet()
         self._queued = IntervalSet()
         self._queued_open: dict[Slot, float] = {}
-        self._paused = _Switch()
-        self._memory = _Switch()
+        self._paused = Switch()
+        self._memory = Switch()
         self._phases: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in Phase}
         self._active: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in KERNEL_PHASES}
         """Seconds of kernels in these phases, by the device's events."""
@@ -532,8 +523,8 @@ class Timeline:
         lane = self._lanes.get(device, _NO_LANE)
         # what goes on now belongs to all three, or one could be over 1; a kernel always runs under the lock
         open_ = lane.open.values()
-        sections = _clip(lane.sections, [was.start for was in open_], start, end)
-        locked = _clip(lane.locked, [was.start for was in open_ if was.phase in _KERNELS], start, end)
+        sections = clip_open(lane.sections, [was.start for was in open_], start, end)
+        locked = clip_open(lane.locked, [was.start for was in open_ if was.phase in _KERNELS], start, end)
         if sections and sections[-1][1] > sections[0][0]:
             window = sections[-1][1] - sections[0][0]
             figures["kernels"] = busy_s / window
@@ -569,19 +560,19 @@ class Timeline:
         lost = lane.lost_since
         return [
             [] if lost is None or lost >= end else [(max(start, lost), end)],
-            _clip(lane.kernels, [was.start for was in open_ if was.phase in _KERNELS], start, end),
-            _clip(lane.copies, [was.start for was in open_ if was.phase in _COPY_PHASES], start, end),
-            _clip(lane.cpu, [was.start for was in open_ if was.phase in _CPU_PHASES], start, end),
+            clip_open(lane.kernels, [was.start for was in open_ if was.phase in _KERNELS], start, end),
+            clip_open(lane.copies, [was.start for was in open_ if was.phase in _COPY_PHASES], start, end),
+            clip_open(lane.cpu, [was.start for was in open_ if was.phase in _CPU_PHASES], start, end),
             self._paused.clip(start, end),
-            _clip(self._queued, list(self._queued_open.values()), start, end),
+            clip_open(self._queued, list(self._queued_open.values()), start, end),
             self._memory.clip(start, end),
-            _clip(self._asked, asked, start, end),
+            clip_open(self._asked, asked, start, end),
         ]
 
     def _flights(self, start: float, end: float) -> list[Interval]:
         """When any job was in flight, within ``[start, end)``."""
         starts = [request.submitted for request in self._requests.values() if request.submitted is not None]
-        return _clip(self._in_flight, starts, start, end)
+        return clip_open(self._in_flight, starts, start, end)
 
 
 _NO_LANE = _Lane()
@@ -597,12 +588,3 @@ def _statistics(
         if statistics is not None:
             found[phase] = statistics
     return found
-
-
-def _clip(intervals: IntervalSet, open_since: Sequence[float], start: float, end: float) -> list[Interval]:
-    clipped = intervals.clip(start, end)
-    if not open_since or min(open_since) >= end:
-        return clipped
-    whole = IntervalSet(clipped)
-    whole.add(max(start, min(open_since)), end)
-    return list(whole)
