@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prover.errors import InputError, ProverError
@@ -94,11 +95,9 @@ class Engine:
         unknown = self._refuse_devices(start["gpu_devices"])
         if unknown is not None:
             raise InputError(*unknown.split(": ", 2))
-        self._line.book.refusals |= {
-            "gpu_devices": self._refuse_devices,
-            "total_budget": lambda value: self._refuse_memory("total_budget", value),
-            "slot_size": lambda value: self._refuse_memory("slot_size", value),
-        }
+        self._line.book.refusals["gpu_devices"] = self._refuse_devices
+        for name in ("total_budget", "slot_size"):
+            self._line.book.refusals[name] = partial(self._refuse_memory, name)
         self._steward = Steward(self._pools, self._board)
         self._line.wake_synthesis = self._admission.wake = self._synthesis.pool.bell.notify_all
         self._line.wake_finalizers = self._finalizer.pool.bell.notify
