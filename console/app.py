@@ -186,7 +186,7 @@ class ConsoleApp(App[None]):
                 screen.show_log(self.feed.take_lines(), self.feed.log_name, self.feed.log_problem)
             else:
                 screen.show_frozen(self.current, now, self.frozen_at)
-            screen.show_knobs(frame.snapshot.knobs, frame.at)
+            screen.show_knobs(frame.snapshot, frame.at)
         told = [notice for notice in frame.notices if notice.number > self._told]
         if told:
             self._told = told[-1].number

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prover.model import Cause, Phase
+from prover.model import Cause, Phase, Priority
 
 CAUSE_LETTER: Mapping[Cause, str] = {
     Cause.REQUESTS: "i",
@@ -70,6 +70,8 @@ class Glyphs:
     busy: tuple[str, ...]
     """Share of a lane cell in which the device computed, none to all."""
     hatch: Mapping[Phase, str]
+    priority: Mapping[Priority, str]
+    """Before a job's name: nothing where it is normal."""
     frozen: str
     paused: str
 
@@ -130,6 +132,7 @@ UNICODE = Glyphs(
         Phase.FINALIZING: "▕",
         Phase.GPU: "█",
     },
+    priority={Priority.CRITICAL: "!", Priority.HIGH: "↑", Priority.NORMAL: " ", Priority.LOW: "↓"},
     frozen="❄",
     paused="‖",
 )
@@ -172,6 +175,7 @@ ASCII = Glyphs(
         Phase.FINALIZING: "f",
         Phase.GPU: "#",
     },
+    priority={Priority.CRITICAL: "!", Priority.HIGH: "^", Priority.NORMAL: " ", Priority.LOW: "v"},
     frozen="*",
     paused="=",
 )

@@ -66,6 +66,8 @@ def turned(row: KnobRow, value: KnobValue, by: int) -> KnobValue:
     if row.choices:
         place = row.choices.index(value) if value in row.choices else 0
         return row.choices[(place + by) % len(row.choices)]
+    if isinstance(value, str):
+        return value
     return max(row.minimum, min(row.maximum, int(value) + by * row.step))
 
 

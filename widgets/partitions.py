@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prover.model import JobState, JobView, PartitionState, PartitionView, Phase
+from prover.model import JobState, JobView, PartitionState, PartitionView, Phase, Priority
 from widgets.canvas import Canvas, Line, fit
 from widgets.figures import seconds
 from widgets.glyphs import PHASE_WORD
@@ -31,6 +31,7 @@ _LEGEND = (
 _TITLE = "Partitions · each a whole circuit"
 """Where there is room: a partition is no part of a circuit, but an instance of it with a proof of its own."""
 _ENDED = (PartitionState.DONE, PartitionState.FAILED, PartitionState.CANCELLED)
+_PRIORITY_ROLE = {Priority.CRITICAL: "bad", Priority.HIGH: "warn", Priority.LOW: "faint"}
 _LIVE = (JobState.RUNNING, JobState.WAITING)
 
 
@@ -41,6 +42,8 @@ class PartitionsData:
     now: float
     jobs: tuple[JobView, ...] = ()
     empty: str = ""
+    critical_wait: str = ""
+    """How long a critical job waits for a device at most, in words; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +200,31 @@ class PartitionsPanel(Canvas[PartitionsData]):
     def _side(self, row: Row) -> Line:
         line = self.line()
         job = row.job
-        if row.text or row.place > 1:
+        if row.text or row.place > 2:
             pass
         elif row.place == 0:
-            line.add(" ").add(fit(self.text(job.id), 9, self.glyphs.ellipsis), "value")
+            line.add(self.glyphs.priority[job.priority], _PRIORITY_ROLE.get(job.priority, ""))
+            line.add(fit(self.text(job.id), 9, self.glyphs.ellipsis), "value")
             line.add(f"{job.done:>3}/{len(job.partitions)}", "label")
-        elif job.started is not None:
+        elif row.place == 1 and job.started is not None:
             line.add(f"  {seconds(self.data.now - job.started)}", "faint")
+        elif row.place == 2:
+            line.add("  ").extend(self._due(job) or self._class(job))
         return line.to(_LEFT - 2).add(f"{self.glyphs.divider} ", "rule")
+
+    def _due(self, job: JobView) -> Line | None:
+        """When the job is to be done, if anybody said."""
+        if job.deadline is None:
+            return None
+        left = job.deadline - self.data.now
+        if left < 0:
+            return self.line().add(f"late {seconds(-left)}", "bad")
+        taken = self.data.now - job.submitted
+        return self.line().add(f"due {seconds(left)}", "warn" if left < taken else "label")
+
+    def _class(self, job: JobView) -> Line:
+        line = self.line()
+        return line if job.priority is Priority.NORMAL else line.add(job.priority.name.lower(), "label")
 
     def _cells(self, line: Line, cells: Sequence[Phase]) -> None:
         start = 0
@@ -234,7 +254,14 @@ class PartitionsPanel(Canvas[PartitionsData]):
             return line.add(f"{job.state.value} {self.text(job.error or '')}".rstrip(), role)
         if job.state is JobState.WAITING:
             place = "next" if ahead == 1 else f"{_ordinal(ahead)} in line"
-            return line.add(f"({len(job.partitions)} pending, {place})", "faint")
+            line.add(f"({len(job.partitions)} pending, {place})", "faint")
+            if job.priority is not Priority.NORMAL:
+                line.add("  ").extend(self._class(job))
+            if (due := self._due(job)) is not None:
+                line.add("  ").extend(due)
+            if job.priority is Priority.CRITICAL and self.data.critical_wait:
+                line.add(f"  {self.data.critical_wait}", "faint")
+            return line
         cell = max(1, min(4, (width + _LABEL) // max(1, len(job.partitions))))
         for part in job.partitions[: width + _LABEL]:
             if part.state is PartitionState.DONE:

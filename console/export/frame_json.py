@@ -6,7 +6,7 @@ from typing import Any
 
 from console.feeds.nvml.card import GpuCard
 from console.frame import DeviceFrame, Frame
-from prover.model import DeviceSample, JobView, MemoryView, PartitionView
+from prover.model import DeviceSample, JobView, MemoryView, PacerView, PartitionView
 
 SCHEMA = "cuzk-top/frame/1"
 
@@ -22,6 +22,9 @@ def frame_document(frame: Frame) -> dict[str, Any]:
         "circuit": snapshot.circuit,
         "workload": snapshot.workload,
         "paused": snapshot.paused,
+        "draining": snapshot.draining,
+        "critical_wait_s": snapshot.critical_wait_s,
+        "pacer": _pacer(snapshot.pacer),
         "activity": snapshot.activity,
         "window_s": frame.window,
         "feeds": [{"name": feed.name, "age_s": feed.age_s, "problem": feed.problem} for feed in frame.feeds],
@@ -74,6 +77,21 @@ def _memory(view: MemoryView | None) -> dict[str, Any] | None:
         "peak_bytes": view.peak,
         "kept_for_urgent_bytes": view.kept,
         "waits_for": view.waits_for,
+    }
+
+
+def _pacer(pacer: PacerView | None) -> dict[str, Any] | None:
+    """The controller of ``max_gpu_queue_depth``; null while it is off."""
+    if pacer is None or pacer.limit is None:
+        return None
+    return {
+        "target": pacer.target,
+        "waiting": pacer.waiting,
+        "in_work": pacer.in_work,
+        "limit": pacer.limit,
+        "synthesis_s": pacer.synthesis_s,
+        "device_s": pacer.device_s,
+        "holding": pacer.holding,
     }
 
 
@@ -185,6 +203,8 @@ def _job(job: JobView, now: float) -> dict[str, Any]:
         "age_s": now - job.submitted,
         "done": job.done,
         "error": job.error,
+        "priority": job.priority.name.lower(),
+        "deadline_s": None if job.deadline is None else job.deadline - now,
         "partitions": [_partition(part, now) for part in job.partitions],
     }
 

@@ -16,7 +16,7 @@ from console.actions import ACTIONS, Scope, bindings, digits
 from console.frame import Frame
 from console.screens import present
 from console.screens.arrangement import Arrangement, arrange
-from prover.model import DeviceState, JobState, KnobView
+from prover.model import DeviceState, JobState, Snapshot
 from prover.pipeline.knobs import KnobSpec
 from widgets.device import DeviceData, DevicePanel
 from widgets.devices import DevicesData, DevicesPanel
@@ -107,9 +107,16 @@ class OverviewScreen(Screen[None]):
         """Only the age of a frozen picture moves."""
         self.header.data = present.header(frame, frozen_at, now)
 
-    def show_knobs(self, views: Sequence[KnobView], now: float) -> None:
+    def show_knobs(self, snapshot: Snapshot, now: float) -> None:
         """The knobs stay live in a frozen picture: turning one blind would be worse."""
-        self.knobs.data = present.knobs(views, now, self._specs, self._read_only)
+        self.knobs.data = present.knobs(
+            snapshot.knobs,
+            now,
+            self._specs,
+            self._read_only,
+            [device.ordinal for device in snapshot.devices],
+            snapshot.pacer,
+        )
         if len(self.knobs.data.rows) != self._knob_count and self.knobs.data.rows:
             self._knob_count = len(self.knobs.data.rows)
             self.rearrange()

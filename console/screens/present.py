@@ -9,7 +9,7 @@ from dataclasses import replace
 from console.frame import DeviceFrame, Frame
 from console.screens import present_gpu
 from prover.figures import GapCluster
-from prover.model import DeviceState, DeviceView, JobState, KnobValue, KnobView, StageView
+from prover.model import DeviceState, DeviceView, JobState, KnobValue, KnobView, PacerView, StageView
 from prover.pipeline.knobs import Effect, KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
 from widgets.devices import DevicesData
@@ -206,7 +206,7 @@ def pipeline(frame: Frame) -> PipelineData:
     word = "GPU" if any(one.view.kind != "host" for one in frame.devices) else "device"
     capacity = gpu.capacity
     stops = (
-        Stop("requests", "req", f"{in_flight}"),
+        Stop("requests", "req", f"{in_flight}", "draining" if snapshot.draining else ""),
         Stop(
             "synthesis",
             "synth",
@@ -264,24 +264,50 @@ def partitions(frame: Frame) -> PartitionsData:
     empty = "paused: nothing runs" if frame.snapshot.paused else "nothing asked yet"
     if frame.snapshot.activity is not None:
         empty = f"{frame.snapshot.activity} …"
-    return PartitionsData(frame.at, live or jobs[-1:], empty)
+    wait = frame.snapshot.critical_wait_s
+    words = "" if wait is None else f"waits for one slot a device: {seconds(wait)} at most"
+    return PartitionsData(frame.at, live or jobs[-1:], empty, words)
 
 
-def knobs(views: Sequence[KnobView], now: float, specs: Mapping[str, KnobSpec], read_only: bool) -> KnobsData:
-    """The knobs panel."""
+def knobs(
+    views: Sequence[KnobView],
+    now: float,
+    specs: Mapping[str, KnobSpec],
+    read_only: bool,
+    devices: Sequence[int] = (),
+    pacer: PacerView | None = None,
+) -> KnobsData:
+    """The knobs panel. ``devices`` are the ordinals that there are; ``pacer`` is the state of the queue's controller,
+    which its knob shows.
+    """
     by_name = {view.name: view for view in views}
     order = [name for name in PANEL_KNOBS if name in by_name]
     order += [name for name in by_name if name not in order and name in specs]
-    rows = tuple(_knob_row(by_name[name], specs[name], now, read_only) for name in order if name in specs)
+    rows = tuple(_knob_row(by_name[name], specs[name], now, read_only, devices) for name in order if name in specs)
+    if pacer is not None and pacer.limit is not None:
+        rows = tuple(_paced(row, pacer) if row.name == "max_gpu_queue_depth" else row for row in rows)
     return KnobsData(rows, "read-only" if read_only else "")
 
 
-def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> KnobRow:
+def _paced(row: KnobRow, pacer: PacerView) -> KnobRow:
+    """The controller's knob: how many wait, and how many may be on their way."""
+    if row.status_role != "faint":
+        return row
+    way = pacer.waiting + pacer.in_work
+    more = ", holds back" if pacer.holding else ""
+    return replace(
+        row,
+        status=f"{pacer.waiting} wait, {way} of {pacer.limit} on the way{more}",
+        short_status=f"{pacer.waiting} wait",
+    )
+
+
+def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool, devices: Sequence[int]) -> KnobRow:
     status, role, short = _status(view, spec, now)
     return KnobRow(
         name=view.name,
         value=view.wanted,
-        choices=_choices(view, spec),
+        choices=_choices(view, spec, devices),
         minimum=spec.minimum or 0,
         maximum=spec.maximum if spec.maximum is not None else 0,
         step=spec.step,
@@ -294,7 +320,7 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool) -> Kn
     )
 
 
-def _choices(view: KnobView, spec: KnobSpec) -> tuple[KnobValue, ...]:
+def _choices(view: KnobView, spec: KnobSpec, devices: Sequence[int]) -> tuple[KnobValue, ...]:
     """What the arrows of a knob that is no number go through."""
     if spec.type is KnobType.BOOL:
         return (False, True)
@@ -302,7 +328,7 @@ def _choices(view: KnobView, spec: KnobSpec) -> tuple[KnobValue, ...]:
         own = {view.wanted} if isinstance(view.wanted, int) else set()
         return (*sorted({0, *_SIZES, *own}), "auto")
     if spec.type is KnobType.ORDINALS:
-        return tuple(dict.fromkeys(("all", view.wanted)))
+        return tuple(dict.fromkeys(("all", *map(str, devices), "none", view.wanted)))
     return spec.choices
 
 

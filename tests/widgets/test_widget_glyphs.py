@@ -15,7 +15,13 @@ def signs(glyphs: Glyphs) -> list[str]:
         value = getattr(glyphs, field.name)
         if field.name == "name":
             continue
-        found += list(value.values()) if field.name == "hatch" else list(value) if isinstance(value, tuple) else [value]
+        found += (
+            list(value.values())
+            if field.name in ("hatch", "priority")
+            else list(value)
+            if isinstance(value, tuple)
+            else [value]
+        )
     return found
 
 
