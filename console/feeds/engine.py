@@ -117,11 +117,13 @@ class EngineFeed:
         gpus: GpuSource | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-        specs: Mapping[str, KnobSpec] = REGISTRY,
+        specs: Mapping[str, KnobSpec] | None = None,
         machine: str = "host",
     ) -> None:
-        """``sampler`` samples the machine that is called ``machine``."""
-        self._specs = specs
+        """``sampler`` samples the machine that is called ``machine``; ``specs`` are the engine's knobs (None: the
+        registry's).
+        """
+        self._specs = REGISTRY if specs is None else specs
         self._machine = machine
         self._engine = engine
         self._sampler = sampler
@@ -251,7 +253,7 @@ class EngineFeed:
                 continue
             name = str(event.fields.get("name"))
             value = event.fields.get("value")
-            if name in REGISTRY and isinstance(value, (int, str)):
+            if name in self._specs and isinstance(value, (int, str)):
                 word = {True: "yes", False: "no"}[value] if isinstance(value, bool) else self._specs[name].show(value)
                 self._markers.append(Marker(event.at, f"{name} → {word}"))
             if name not in _QUIET_KNOBS:
