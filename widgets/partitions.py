@@ -179,7 +179,7 @@ class PartitionsPanel(Canvas[PartitionsData]):
             default=0.0,
         )
         needed = longest / width
-        if needed > self._scale or needed < self._scale / 3:
+        if not self._scale or needed > self._scale or needed < self._scale / 3:
             self._scale = nice_step(needed)
 
     def _row(self, row: Row, width: int, ahead: int) -> Line:

@@ -18,8 +18,9 @@ from prover.model import Cause, EventKind, JobState, KnobValue, Phase
 from prover.pipeline.clock import VirtualClock
 from prover.pipeline.feeder import Feeder
 from prover.pipeline.interfaces import Change, JobRequest, JobResult
+from prover.pipeline.knobs import REGISTRY
 from prover.pipeline.sweep import Level, Sweep
-from prover.simulation.box import MODELLED_REGISTRY, ModelledEngine, modelled_knobs
+from prover.simulation.box import ModelledEngine, modelled_knobs
 from prover.simulation.contention import Machine, Slowdown
 from prover.simulation.memory import Memory
 from prover.simulation.model import GIB
@@ -34,7 +35,7 @@ QUANTILES = st.lists(st.floats(0.1, 10), min_size=1, max_size=9).map(lambda poin
 def box(name: str, clock: VirtualClock | None = None, **knobs: KnobValue) -> Iterator[ModelledEngine]:
     """A preset that runs, on a clock in which the calling thread takes part."""
     time = clock or VirtualClock()
-    model = preset(name, MODELLED_REGISTRY)
+    model = preset(name, REGISTRY)
     with time.attending():
         values = modelled_knobs(model)
         for knob, value in knobs.items():
@@ -267,12 +268,15 @@ def test_porep_standard_gives_the_published_sweep() -> None:
 
 
 def test_porep_standard_takes_one_batch_more_for_each_place_in_the_queue() -> None:
-    """Where synthesis is fast enough to fill the queue."""
+    """Where synthesis is fast enough to fill the queue, and the budget holds the machine's memory."""
     peaks = [
-        bench("porep-standard", [6], 12, synthesis_concurrency=2, synthesis_lookahead=lookahead)[0][1]
-        for lookahead in (1, 2, 3)
+        bench("porep-standard", [10], 15, synthesis_concurrency=2, synthesis_lookahead=ahead, total_budget=1500 * GIB)
+        for ahead in (1, 2, 3)
     ]
-    assert [b - a for a, b in pairwise(peaks)] == [pytest.approx(136, abs=1)] * 2
+    gib = [peak for ((_, peak),) in peaks]
+    assert [b - a for a, b in pairwise(gib)] == [pytest.approx(136, abs=1)] * 2
+    ((_, bounded),) = bench("porep-standard", [10], 15, synthesis_concurrency=2, synthesis_lookahead=4)
+    assert bounded < 755
 
 
 def test_porep_slotted_gives_72_s_a_proof_in_a_third_of_the_memory() -> None:

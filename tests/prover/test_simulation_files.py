@@ -9,7 +9,8 @@ import tomli
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prover.simulation.box import MODELLED_REGISTRY, modelled_knobs
+from prover.pipeline.knobs import REGISTRY
+from prover.simulation.box import modelled_knobs
 from prover.simulation.model import GIB, Model
 from prover.simulation.model_file import ModelError, parse_model, read_model
 from prover.simulation.presets import preset, preset_names
@@ -62,7 +63,7 @@ SMALL = "[synthesis]\npartition_s = 1\n"
 
 
 def parse(text: str) -> Model:
-    return parse_model(text, "box.toml", "box", MODELLED_REGISTRY)
+    return parse_model(text, "box.toml", "box", REGISTRY)
 
 
 def test_every_key_arrives_where_it_belongs() -> None:
@@ -89,14 +90,14 @@ def test_every_key_arrives_where_it_belongs() -> None:
 def test_a_small_model_is_named_after_its_file_and_pinned_copies_are_as_slow_as_others(tmp_path: Path) -> None:
     path = tmp_path / "tiny.toml"
     path.write_text(SMALL + "[device.h2d.pageable]\npartition_s = 2\n")
-    model = read_model(path, MODELLED_REGISTRY)
+    model = read_model(path, REGISTRY)
     assert (model.name, model.partitions, model.knobs) == ("tiny", 1, {})
     assert model.device.pinned == model.device.pageable
 
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_preset_is_a_model_with_its_name_and_says_what_it_is(name: str) -> None:
-    model = preset(name, MODELLED_REGISTRY)
+    model = preset(name, REGISTRY)
     assert model.name == name and len(model.about) > 20
     knobs = modelled_knobs(model, assignments=["synthesis_lookahead=5"])
     assert knobs["synthesis_lookahead"] == 5
@@ -108,7 +109,7 @@ def test_every_preset_is_a_model_with_its_name_and_says_what_it_is(name: str) ->
 def test_the_presets_that_were_promised_are_there() -> None:
     assert set(preset_names()) == {"porep-standard", "porep-slotted", "snap-coarse", "snap-pinned", "porep-partitions"}
     with pytest.raises(ModelError, match="no such preset: nope: presets: porep-partitions, porep-slotted"):
-        preset("nope", MODELLED_REGISTRY)
+        preset("nope", REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -159,11 +160,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name, line in cases.items():
         with pytest.raises(ModelError, match=line):
-            read_model(tmp_path / name, MODELLED_REGISTRY)
+            read_model(tmp_path / name, REGISTRY)
     huge = tmp_path / "huge.toml"
     huge.write_bytes(b"#" * (5 << 20))
     with pytest.raises(ModelError, match="model file is too large"):
-        read_model(huge, MODELLED_REGISTRY)
+        read_model(huge, REGISTRY)
 
 
 VALUES = st.recursive(

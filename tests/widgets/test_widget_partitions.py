@@ -1,9 +1,12 @@
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App, ComposeResult
 
 from prover.model import JobState, JobView, PartitionState, PartitionView, Phase, Span
-from widgets.partitions import arrange, bar_cells, nice_step, phases_of
+from widgets.partitions import PartitionsData, PartitionsPanel, arrange, bar_cells, nice_step, phases_of
 
 
 def job(name: str, partitions: int, done: int = 0, state: JobState = JobState.RUNNING) -> JobView:
@@ -83,3 +86,22 @@ def test_the_phase_under_way_grows():
     part = PartitionView(0, PartitionState.MSM, (Span(Phase.NTT, 1.0, 1.5),), phase_began=1.5)
     assert phases_of(part, 4.0) == [(Phase.NTT, 0.5), (Phase.MSM, 2.5)]
     assert phases_of(PartitionView(0, PartitionState.PENDING), 4.0) == []
+
+
+@pytest.mark.parametrize("now", [5.0, 4.0, 5.5])
+def test_the_first_picture_may_be_of_the_very_moment_in_which_work_begins(now: float):
+    """Even of the one before: the picture's time is read first."""
+    parts = (PartitionView(0, PartitionState.SYNTHESIS, phase_began=5.0),)
+    data = PartitionsData(now, (JobView("a", "c", JobState.RUNNING, 5.0, 5.0, partitions=parts),))
+    panel = PartitionsPanel(data)
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield panel
+
+    async def drawn() -> str:
+        async with Stage().run_test(size=(80, 3)):
+            return "\n".join("".join(segment.text for segment in line.segments) for line in panel.draw(80, 3))
+
+    text = asyncio.run(drawn())
+    assert "P00" in text and "synthesis" in text
