@@ -8,8 +8,9 @@ standard error. Exit code 1 if a part failed or ran out of time. Each part has `
 stress  jobs of partitions with two workers under the narrow lock, while every other knob changes at random: every
         partition must come once, and every proof is verified here again.
 growth  many small partitions; the memory of the device after each hundred.
-steady  one circuit as fast as it goes, with one worker and with two: how busy the device was by its own events, by
-        GPM's SM counter and by the driver's samples; seconds a partition and idle seconds a partition.
+steady  one circuit as fast as it goes, with one worker and with two, under the narrow and the coarse lock: how busy the
+        device was by its own events, by GPM's SM counter and by the driver's samples; seconds a partition and idle
+        seconds a partition; how long a slot waited for the lock. A table goes to standard error.
 """
 
 from __future__ import annotations
@@ -266,8 +267,14 @@ def steady(setting: Setting) -> Report:
     inputs_s = time.monotonic() - began
     sampler = NvmlSampler()
     sampler.start()
-    levels = [_steady(setting, workload, int(workers), sampler) for workers in args.workers.split(",")]
+    levels = [
+        _steady(setting, workload, int(workers), lock, sampler)
+        for lock in args.locks.split(",")
+        for workers in args.workers.split(",")
+    ]
     sampler.stop(1.0)
+    for line in table(levels):
+        say(line)
     return {
         "ok": all(level["ok"] for level in levels),
         "circuit": workload.circuit,
@@ -279,6 +286,31 @@ def steady(setting: Setting) -> Report:
         "nvml": sampler.problem,
         "levels": levels,
     }
+
+
+def table(levels: list[Report]) -> list[str]:
+    """The steady states of the first device, a line each; times in milliseconds a partition."""
+    head = ("lock", "workers", "ms", "kernels", "idle", "lock wait", "events", "driver", "sm", "lock held")
+    lines = ["".join(f"{name:>10}" for name in head)]
+    for level in levels:
+        device = level["devices"][0]
+        nvml, by = device["by_nvml"], device["utilisation_by"]
+        wait = level["phases"].get("lock_wait", {}).get("mean_s")
+        times = [
+            level["seconds_per_partition"],
+            level["gpu_active_ms_per_partition"],
+            level["idle_s_per_partition"],
+            wait,
+        ]
+        scaled = [None if t is None else t * (1 if i == 1 else 1e3) for i, t in enumerate(times)]
+        shares = [device["utilisation_by_events"], nvml.get("driver"), nvml.get("sm"), by.get("lock")]
+        percent = [None if s is None else s * (100 if i in (0, 3) else 1) for i, s in enumerate(shares)]
+        cells = [
+            *("-" if t is None else f"{t:.2f}" for t in scaled),
+            *("-" if p is None else f"{p:.1f} %" for p in percent),
+        ]
+        lines.append("".join(f"{cell:>10}" for cell in (level["lock"], str(level["workers"]), *cells)))
+    return lines
 
 
 def _synthesis_alone(workload: CircuitWorkload, inputs: Any) -> dict[str, float]:
@@ -293,12 +325,12 @@ def _synthesis_alone(workload: CircuitWorkload, inputs: Any) -> dict[str, float]
     return out
 
 
-def _steady(setting: Setting, workload: CircuitWorkload, workers: int, sampler: NvmlSampler) -> Report:
+def _steady(setting: Setting, workload: CircuitWorkload, workers: int, lock: str, sampler: NvmlSampler) -> Report:
     args = setting.args
     synthesisers = args.synthesisers or max(1, cores() - 3)
     knobs: dict[str, KnobValue] = {
         "gpu_workers_per_device": workers,
-        "gpu_lock": args.lock,
+        "gpu_lock": lock,
         "synthesis_concurrency": synthesisers,
         "synthesis_lookahead": args.lookahead,
         "threads": args.threads,
@@ -308,7 +340,7 @@ def _steady(setting: Setting, workload: CircuitWorkload, workers: int, sampler: 
     timeline = Timeline(window_s=None)
     clients = len(setting.devices) * workers + args.lookahead + synthesisers + 2
     feeder = Feeder(engine, lambda n: workload.sample_inputs(n, 1), 1, clients)
-    say(f"  {workers} worker(s), {synthesisers} synthesisers, {clients} jobs in flight: warming up")
+    say(f"  {workers} worker(s), {lock} lock, {synthesisers} synthesisers, {clients} jobs in flight: warming up")
     feeder.start()
 
     def fold(until: Callable[[], bool]) -> None:
@@ -332,6 +364,7 @@ def _steady(setting: Setting, workload: CircuitWorkload, workers: int, sampler: 
         **_figures(setting, timeline, sampler, start, end),
         "ok": feeder.trouble is None and not feeder.failed and not timeline.missed,
         "workers": workers,
+        "lock": lock,
         "knobs": knobs,
         "missed_events": timeline.missed,
         "counters": counters(snapshot),
@@ -452,7 +485,7 @@ def options() -> argparse.Namespace:
     add("--synthesisers", type=int, default=0, help="0 = all cores but three")
     add("--threads", type=int, default=1, help="of a synthesis")
     add("--lookahead", type=int, default=4)
-    add("--lock", default="narrow")
+    add("--locks", default="narrow,coarse")
     add("--switch-ms", type=float, default=1.0, help="Python's switch interval; the console's is 1, Python's own 5")
     return parser.parse_args()
 

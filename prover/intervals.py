@@ -38,6 +38,12 @@ class IntervalSet:
         self._starts[first:last] = [start]
         self._ends[first:last] = [end]
 
+    def grow(self, start: float, end: float) -> list[Interval]:
+        """Unite with ``[start, end)``; the parts of it that were not there, in order."""
+        fresh = subtract([(start, end)], self.clip(start, end)) if start < end else []
+        self.add(start, end)
+        return fresh
+
     def clip(self, start: float, end: float) -> list[Interval]:
         """The parts within ``[start, end)``, in order."""
         if end <= start:

@@ -19,6 +19,7 @@ _STICKY = frozenset({46, 62, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 7
 """Statuses after which a context answers nothing any more: illegal accesses, launch failures, hardware errors."""
 _IN, _OUT, _WITHIN = 1, 2, 3
 _NON_BLOCKING = 1
+_COMMON, _URGENT = 0, -1
 _NO_TIMING = 2
 _EVENT_READY = 0
 _ATTRIBUTE_LOCAL, _ATTRIBUTE_REGISTERS, _ATTRIBUTE_DYNAMIC_SHARED = 3, 4, 8
@@ -122,8 +123,9 @@ class CupyDriver:
     def synchronize_device(self) -> None:
         self._call(self._runtime.deviceSynchronize)
 
-    def create_stream(self) -> int:
-        return int(self._call(self._runtime.streamCreateWithFlags, _NON_BLOCKING))
+    def create_stream(self, urgent: bool) -> int:
+        priority = _URGENT if urgent else _COMMON
+        return int(self._call(self._runtime.streamCreateWithPriority, _NON_BLOCKING, priority))
 
     def destroy_stream(self, stream: int) -> None:
         self._call(self._runtime.streamDestroy, stream)

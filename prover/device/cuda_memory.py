@@ -1,9 +1,10 @@
 """Memory of a GPU: capped, accounted, used again.
 
 Blocks that are given back stay allocated and serve the next request of about their size, whatever stream it comes from.
-One whose last work may still run in another stream is taken only where the GPU has no room for another: the new work
-then waits for the old on the GPU, and a worker's copies would no longer lie beneath the other's kernels. The host never
-waits, and ``cudaMalloc`` and ``cudaFree``, which stop the whole device, are left to the first partitions.
+One whose last work may still run in another stream (but a lane of its own) is taken only where the GPU has no room for
+another: the new work then waits for the old on the GPU, and a worker's copies would no longer lie beneath the other's
+kernels. The host never waits, and ``cudaMalloc`` and ``cudaFree``, which stop the whole device, are left to the first
+partitions.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Arena:
         size = _rounded(nbytes)
         while True:
             with self._lock:
-                found = self._reuse(size, stream) or self._allocate(size)
+                found = self._reuse(size, stream) or self._reuse(size, stream, lanes=True) or self._allocate(size)
                 found = found or self._reuse(size) or self._allocate_trimmed(size)
                 if found is not None:
                     self.used += found.nbytes
@@ -148,14 +149,16 @@ class Arena:
             self.cached += free.nbytes
             bisect.insort(self._cached, free, key=lambda f: f.nbytes)
 
-    def _reuse(self, size: int, stream: CudaStream | None = None) -> _Free | None:
-        """The smallest cached block that fits; with a ``stream``, one that this need not wait for."""
+    def _reuse(self, size: int, stream: CudaStream | None = None, *, lanes: bool = False) -> _Free | None:
+        """The smallest cached block that fits; with a ``stream``, one that this need not wait for, or one of its lanes'
+        (``lanes``): a stream's work takes turns in the same memory.
+        """
         self._collect()
         for index in range(bisect.bisect_left(self._cached, size, key=lambda f: f.nbytes), len(self._cached)):
             found = self._cached[index]
             if found.nbytes - size > size // _WASTE:
                 break
-            if stream is None or _settled(found) or (found.stream is not None and found.stream.handle == stream.handle):
+            if stream is None or _settled(found) or _shared(found, stream, lanes):
                 del self._cached[index]
                 self.cached -= found.nbytes
                 return found
@@ -182,6 +185,11 @@ class Arena:
 
 def _settled(free: _Free) -> bool:
     return free.stream is None or free.stream.completed >= free.after
+
+
+def _shared(free: _Free, stream: CudaStream, lanes: bool) -> bool:
+    of = free.stream
+    return of is not None and (of.handle == stream.handle or (lanes and of.group is stream.group))
 
 
 def _rounded(nbytes: int) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prover.buffers import BufferLike
     from prover.device.cuda import CudaDevice
     from prover.device.cuda_memory import CudaArray
-    from prover.device.cuda_stream import CudaStream
+    from prover.device.cuda_stream import CudaEvent, CudaStream
 
 _SCALAR_BYTES = 32
 _REGISTERS = 65536
@@ -49,7 +49,7 @@ class Operand:
 
 
 class Pending:
-    """A multiplication under way. Its stream must not be used by another thread before ``finish``."""
+    """A multiplication under way. Its streams must not be used by another thread before ``finish``."""
 
     def __init__(
         self,
@@ -58,12 +58,24 @@ class Pending:
         layout: plan.MsmLayout | None,
         sums: Sequence[CudaArray],
         stream: CudaStream,
+        accumulated: CudaEvent | None = None,
     ) -> None:
+        """``stream``: where the sums are made. ``accumulated``: when all buckets are full."""
         self._curve = curve
         self._group = group
         self._layout = layout
         self._sums = sums
         self._stream = stream
+        self._accumulated = accumulated
+
+    def wait_accumulated(self) -> None:
+        """Wait until its buckets are full.
+
+        Raises:
+            DeviceLost: if a kernel broke the device.
+        """
+        if self._accumulated is not None:
+            self._accumulated.synchronize()
 
     def finish(self) -> BufferLike:
         """Wait, and return the affine point, Montgomery form, shape ``(1, words)``.
@@ -138,17 +150,53 @@ class Multiplications:
         curve = layout.curve
         fill = self._fill(curve, tuple(operand.group for operand in operands))
         sums: list[list[CudaArray]] = [[] for _ in operands]
+        reducing = stream.lane("reduce", urgent=True)
+        accumulated: list[CudaEvent] = []
         for begin, end in layout.parts():
             there = scalars.part(begin * _SCALAR_BYTES, end * _SCALAR_BYTES)
             for out, operand in zip(sums, operands, strict=True):
                 size = 16 * point_words(curve, operand.group) * len(layout.widths)
-                out.append(self._device.arena.take(size, stream))
+                out.append(self._device.arena.take(size, reducing))
             for step, cut in zip(layout.passes, cuts, strict=True):
                 digits = None  # its memory serves the next sort
                 digits = self._sort(layout, step, cut, there, stream)
-                for out, operand in zip(sums, operands, strict=True):
-                    self._accumulate(layout, fill, step, cut, digits, operand, begin, out[-1], stream)
-        return [Pending(curve, o.group, layout, arrays, stream) for o, arrays in zip(operands, sums, strict=True)]
+                work = _Pass(layout, fill, step, cut, digits, begin)
+                accumulated = self._add_up(work, operands, [out[-1] for out in sums], stream, reducing)
+        return [
+            Pending(curve, operand.group, layout, arrays, reducing, event)
+            for operand, arrays, event in zip(operands, sums, accumulated, strict=True)
+        ]
+
+    def _add_up(
+        self,
+        work: _Pass,
+        operands: Sequence[Operand],
+        sums: Sequence[CudaArray],
+        stream: CudaStream,
+        reducing: CudaStream,
+    ) -> list[CudaEvent]:
+        """Fill each operand's buckets and reduce them; when each operand's are full.
+
+        Buckets are filled in two lanes in turn and reduced in a third: an operand's last blocks leave room on the GPU
+        for the next one's first, and a reduction, most of whose kernels are small, runs beneath either.
+        """
+        lanes = [stream, stream.lane("accumulate")][: len(operands)]
+        for lane in lanes[1:]:
+            lane.wait(stream.record())
+        kept, full = [], []
+        try:
+            for index, (operand, out) in enumerate(zip(operands, sums, strict=True)):
+                lane = lanes[index % len(lanes)]
+                buckets = self._accumulate(work, operand, lane)
+                full.append(lane.record())
+                reducing.wait(full[-1])
+                buckets.array.used_by(reducing)
+                self._reduce(work, operand, buckets, out, reducing)
+                kept.append(buckets)  # the next operand's have memory of their own, and need not wait for these
+        finally:
+            for lane in lanes[1:]:
+                stream.wait(lane.record())  # what the lanes read is this stream's to hand on
+        return full
 
     def _layout(
         self, curve: Curve, groups: tuple[GroupId, ...], n: int, limit: int | None, stream: CudaStream
@@ -265,26 +313,42 @@ class Multiplications:
         total = starts.part(4 * step.bins, 4 * step.bins + 4)
         return _Digits(n * step.windows, arrays["sorted"], total)
 
-    def _accumulate(
-        self,
-        layout: plan.MsmLayout,
-        fill: plan.Fill,
-        step: plan.Pass,
-        cut: CudaArray,
-        digits: _Digits,
-        operand: Operand,
-        begin: int,
-        window_sums: CudaArray,
-        stream: CudaStream,
-    ) -> None:
-        curve, group = layout.curve, operand.group
-        xyzz = 16 * point_words(curve, group)
-        at_once = fill.at_once[group]
+    def _accumulate(self, work: _Pass, operand: Operand, stream: CudaStream) -> _Buckets:
+        layout, group, digits = work.layout, operand.group, work.digits
+        at_once = work.fill.at_once[group]
         workers = plan.workers(digits.most, at_once, group)
-        at = layout.sums_layout(step, group, at_once)
-        work = self._device.arena.take(at.size, stream)
+        at = layout.sums_layout(work.step, group, at_once)
+        array = self._device.arena.take(at.size, stream)
+        self._zero(array.part(0, at.heads), stream)
+        # Scalars of this part before the operand's first base, and that base's place.
+        absent = max(0, operand.absent - work.begin)
+        skipped = max(0, work.begin - operand.absent) * 8 * point_words(layout.curve, group)
+        self._module("msm_accumulate.cu", layout.curve, group).launch(
+            "msm_accumulate",
+            workers * group // plan.ACCUMULATE_THREADS,
+            plan.ACCUMULATE_THREADS,
+            [
+                operand.bases.part(skipped, operand.bases.nbytes),
+                c_uint32(absent),
+                digits.entries,
+                digits.total,
+                c_uint32(plan.SHORTEST_RUN),
+                array.part(at.buckets, at.size),
+                array.part(at.heads, at.size),
+                array.part(at.head_buckets, at.size),
+            ],
+            stream,
+        )
+        return _Buckets(array, at, workers)
+
+    def _reduce(
+        self, work: _Pass, operand: Operand, filled: _Buckets, window_sums: CudaArray, stream: CudaStream
+    ) -> None:
+        step, cut = work.step, work.cut
+        curve, group, at = work.layout.curve, operand.group, filled.at
+        xyzz = 16 * point_words(curve, group)
         buckets, heads, head_buckets, next_heads, next_head_buckets, plain, weighted = (
-            work.part(offset, at.size)
+            filled.array.part(offset, at.size)
             for offset in (
                 at.buckets,
                 at.heads,
@@ -295,28 +359,8 @@ class Multiplications:
                 at.weighted,
             )
         )
-        self._zero(work.part(0, at.heads), stream)
-        # Scalars of this part before the operand's first base, and that base's place.
-        absent = max(0, operand.absent - begin)
-        skipped = max(0, begin - operand.absent) * 8 * point_words(curve, group)
-        self._module("msm_accumulate.cu", curve, group).launch(
-            "msm_accumulate",
-            workers * group // plan.ACCUMULATE_THREADS,
-            plan.ACCUMULATE_THREADS,
-            [
-                operand.bases.part(skipped, operand.bases.nbytes),
-                c_uint32(absent),
-                digits.entries,
-                digits.total,
-                c_uint32(plan.SHORTEST_RUN),
-                buckets,
-                heads,
-                head_buckets,
-            ],
-            stream,
-        )
         module = self._module("msm_reduce.cu", curve, group)
-        count = workers
+        count = filled.workers
         while True:
             blocks = -(-count // plan.MERGE_THREADS)
             module.launch(
@@ -349,7 +393,7 @@ class Multiplications:
         module.launch(
             "msm_window_sums",
             step.windows,
-            plan.threads_for(layout.window_tasks(step) * 4 * group, plan.WINDOW_THREADS),
+            plan.threads_for(work.layout.window_tasks(step) * 4 * group, plan.WINDOW_THREADS),
             [cut, levels, plain, weighted, window_sums.part(step.first * xyzz, step.last * xyzz)],
             stream,
         )
@@ -364,6 +408,29 @@ class _Digits:
     entries: CudaArray
     total: CudaArray
     """How many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What the operands of a pass over a part of the scalars have in common."""
+
+    layout: plan.MsmLayout
+    fill: plan.Fill
+    step: plan.Pass
+    cut: CudaArray
+    digits: _Digits
+    begin: int
+    """The part's first scalar."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """An operand's workspace for a pass, its buckets full."""
+
+    array: CudaArray
+    at: plan.SumsLayout
+    workers: int
+    """Who filled them: each left the sum of its first bucket apart."""
 
 
 __all__ = ["Multiplications", "Operand", "Pending"]

@@ -38,9 +38,10 @@ def _msm_many(
 ) -> Sequence[PendingPoint]:
     name = stream.device.name
     own = [Operand(terms.group, owned(terms.bases, name), terms.absent) for terms in operands]
-    for operand in own:
-        operand.bases.used_by(stream)  # it may have come there in another
-    return stream.device.multiplications.start(curve, own, owned(scalars, name), stream)
+    own_scalars = owned(scalars, name)
+    for array in (own_scalars, *(operand.bases for operand in own)):
+        array.used_by(stream)  # it may have come there in another
+    return stream.device.multiplications.start(curve, own, own_scalars, stream)
 
 
 def _spmv(

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from prover.device.errors import WrongDevice
+from prover.intervals import IntervalSet, length
 
 if TYPE_CHECKING:
     from prover.cancel import CancelToken
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from prover.device.protocol import DeviceEvent
 
 
+_STREAMS = frozenset({"stream", "urgent"})
+_OVERLAPS_S = 60.0
+"""Spans of a stream's lanes are told in an order that is no further off than this."""
+
+
 class HandlePool:
     """Streams and events that are used again: making one takes longer than most launches."""
 
@@ -23,14 +29,18 @@ class HandlePool:
         self.driver = driver
         self._lock = threading.Lock()
         self._closed = False
-        self._free: dict[str, list[int]] = {"stream": [], "timing": [], "plain": []}
+        self._free: dict[str, list[int]] = {kind: [] for kind in ("stream", "urgent", "timing", "plain")}
 
     def take(self, kind: str) -> int:
-        """A handle of a kind: ``stream``, ``timing`` (an event with a clock) or ``plain`` (one without)."""
+        """A handle of a kind: ``stream``, ``urgent`` (a stream whose blocks go first), ``timing`` (an event with a
+        clock) or ``plain`` (one without).
+        """
         with self._lock:
             if self._free[kind]:
                 return self._free[kind].pop()
-        return self.driver.create_stream() if kind == "stream" else self.driver.create_event(kind == "timing")
+        if kind in _STREAMS:
+            return self.driver.create_stream(kind == "urgent")
+        return self.driver.create_event(kind == "timing")
 
     def give_back(self, kind: str, handle: int) -> None:
         """Callable from finalizers: it calls no driver."""
@@ -45,7 +55,7 @@ class HandlePool:
             free, self._free = self._free, {kind: [] for kind in self._free}
         for kind, handles in free.items():
             for handle in handles:
-                (self.driver.destroy_stream if kind == "stream" else self.driver.destroy_event)(handle)
+                (self.driver.destroy_stream if kind in _STREAMS else self.driver.destroy_event)(handle)
 
 
 class CudaEvent:
@@ -86,29 +96,53 @@ class CudaStream:
     """An ordered queue of work on the GPU, used by one thread at a time.
 
     Kernels that follow each other without a copy or a wait in between make one span, from the first launch's event to
-    the event after the last: ``active_s`` is the sum of the spans, ``take_spans`` lays them on the host's clock.
+    the event after the last: ``active_s`` is the length of their union, ``take_spans`` lays them on the host's clock.
+    Its lanes (``lane``) are queues of their own for parts of its work; it is synchronised with them, and their spans
+    are its own.
     """
 
-    def __init__(self, device: CudaDevice, name: str, cancel: CancelToken | None = None) -> None:
+    def __init__(
+        self,
+        device: CudaDevice,
+        name: str,
+        cancel: CancelToken | None = None,
+        *,
+        urgent: bool = False,
+        group: object | None = None,
+    ) -> None:
+        """``urgent``: its blocks begin first. ``group``: of the stream whose lane it is."""
         pool = device.handles
         self.device = device
         self._pool = pool
+        self._kind = "urgent" if urgent else "stream"
         self.name = name
         self.cancel = cancel
-        self.handle = pool.take("stream")
+        self.handle = pool.take(self._kind)
+        self.group = group if group is not None else object()
+        """What a stream and its lanes have in common."""
         self.submitted = 0
         """Operations given to it."""
         self.completed = 0
         """Of these, known to be done: all that were given before the last synchronisation."""
         self._open: tuple[Anchor, CudaEvent] | None = None
-        self._closed: list[tuple[Anchor, CudaEvent, CudaEvent]] = []
+        self._closed: deque[tuple[Anchor, CudaEvent, CudaEvent]] = deque()
+        self._lanes: dict[str, CudaStream] = {}
+        self._busy = IntervalSet()
         self._held: deque[object] = deque()
         self._spans: deque[tuple[float, float]] = deque(maxlen=4096)
         self.active_s = 0.0
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
-            self._pool.give_back("stream", self.handle)
+            self._pool.give_back(self._kind, self.handle)
+
+    def lane(self, name: str, *, urgent: bool = False) -> CudaStream:
+        """Its lane of this name, made when first asked for. Lanes and stream wait for each other only where told to."""
+        found = self._lanes.get(name)
+        if found is None:
+            found = CudaStream(self.device, f"{self.name}/{name}", self.cancel, urgent=urgent, group=self.group)
+            self._lanes[name] = found
+        return found
 
     @property
     def driver(self) -> Driver:
@@ -134,25 +168,46 @@ class CudaStream:
         self.hold(event)
 
     def synchronize(self) -> None:
-        """Wait until all that was submitted is done.
+        """Wait until all that was submitted is done, to its lanes too.
 
         Raises:
             DeviceLost: if a kernel broke the device.
         """
+        for lane in self._lanes.values():
+            lane.synchronize()
         self.end_kernels()
         upto = self.submitted
         self.driver.synchronize_stream(self.handle)
         self.completed = upto
         self._held.clear()
-        for anchor, first, last in self._closed:
-            seconds = first.elapsed_s(last)
-            began = anchor.time_of(first)
-            self.active_s += seconds
-            self._spans.append((began, began + seconds))
-        self._closed.clear()
+        self.collect()
+
+    def collect(self, before: DeviceEvent | None = None) -> None:
+        """Account for the spans that are over, or only for the stream's own that ended before an event of its own."""
+        if before is not None:
+            while self._closed and self._closed[0][2].done and self._closed[0][2].elapsed_s(before) >= 0:
+                self._close_first()
+            return
+        for lane in self._lanes.values():
+            lane.collect()
+            for began, ended in lane.take_spans():
+                self._account(began, ended)
+        while self._closed and self._closed[0][2].done:
+            self._close_first()
+
+    def _close_first(self) -> None:
+        anchor, first, last = self._closed.popleft()
+        began = anchor.time_of(first)
+        self._account(began, began + first.elapsed_s(last))
+
+    def _account(self, began: float, ended: float) -> None:
+        fresh = self._busy.grow(began, ended)
+        self.active_s += length(fresh)
+        self._spans.extend(fresh)
+        self._busy.prune(began - _OVERLAPS_S)
 
     def take_spans(self) -> list[tuple[float, float]]:
-        """When kernels ran, on the monotonic clock: what was synchronised since the last call."""
+        """When kernels ran, on the monotonic clock: what was accounted for since the last call."""
         taken = list(self._spans)
         self._spans.clear()
         return taken

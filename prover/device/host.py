@@ -41,6 +41,9 @@ class HostEvent:
         """Always."""
         return True
 
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
     def elapsed_s(self, later: DeviceEvent) -> float:
         """Seconds to a later mark.
 
@@ -67,6 +70,9 @@ class HostStream:
         """None: the host's clock tells work and waiting not apart."""
         return None
 
+    def collect(self, before: DeviceEvent | None = None) -> None:
+        """Nothing to account for."""
+
     def take_spans(self) -> None:
         """None, as ``active_s``."""
         return
@@ -89,6 +95,9 @@ class _Point:
 
     def __init__(self, point: HostArray) -> None:
         self._point = point
+
+    def wait_accumulated(self) -> None:
+        """It is there."""
 
     def finish(self) -> HostArray:
         return self._point

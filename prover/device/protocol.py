@@ -36,6 +36,9 @@ class DeviceEvent(Protocol):
 
     @property
     def done(self) -> bool: ...
+    def synchronize(self) -> None:
+        """Wait until the stream has passed it."""
+
     def elapsed_s(self, later: DeviceEvent) -> float:
         """Seconds from this event to a later one; both must be done."""
 
@@ -47,11 +50,16 @@ class Stream(Protocol):
 
     @property
     def active_s(self) -> float | None:
-        """Seconds that kernels ran in it, up to its last ``synchronize``; None where there is no clock of that kind."""
+        """Seconds that kernels ran in it, as far as accounted for; None where there is no clock of that kind."""
+
+    def collect(self, before: DeviceEvent | None = None) -> None:
+        """Account for kernels whose end is known, or for those of them that ended before an event of this stream, which
+        is done; ``synchronize`` accounts for all.
+        """
 
     def take_spans(self) -> list[tuple[float, float]] | None:
-        """When kernels ran in it, on the monotonic clock: what was synchronised since the last call, each span once.
-        None where there is no clock of that kind.
+        """When kernels ran in it, on the monotonic clock: what was accounted for since the last call, each instant
+        once. None where there is no clock of that kind.
         """
 
     def record(self) -> DeviceEvent: ...
@@ -61,6 +69,9 @@ class Stream(Protocol):
 
 class PendingPoint(Protocol):
     """A multiplication that was begun (``msm_many``). Its stream belongs to the caller until ``finish`` returned."""
+
+    def wait_accumulated(self) -> None:
+        """Wait until its buckets are full. Adding them up takes little of the device: another's work fits beside it."""
 
     def finish(self) -> HostArray:
         """Wait for it; the sum as an affine Montgomery point."""

@@ -1,7 +1,9 @@
 """Proving: the work on a device (``start``), and the assembly of the proof from its sums (``finish``).
 
 A slot of one or several partitions goes through five steps that an engine calls and times: setup, h2d, ntt, msm, d2h.
-``start`` is the same for one proof. A step waits for the device once, at its end. The quotient follows snarkjs:
+``start`` is the same for one proof. A step waits for the device once, at its end: ``ntt`` until the scalars of H are
+there, ``msm`` until the buckets of every sum are full. Adding the last buckets up, which leaves most of a GPU free, is
+``d2h``'s: another slot's transforms fit beside it. The quotient follows snarkjs:
 a*b - c vanishes on the domain, so its values on the odd coset determine it, and the key's H query holds the matching
 basis: six transforms, no division by the vanishing polynomial.
 """
@@ -24,6 +26,7 @@ from prover.formats.points import g1_bytes, g1_from_bytes, g2_bytes, g2_from_byt
 from prover.formats.proof import Proof
 from prover.groth16.keys import ProvingKey
 from prover.groth16.quotient import QuotientPlan
+from prover.intervals import Interval, IntervalSet, length
 from prover.lean_dataclass import dataclass
 from prover.msm import MsmPlan, begin_shared
 from prover.native import GroupId
@@ -127,7 +130,13 @@ class _Partition:
         self.c_given = False
         self.witness: Array | None = None
         self.quotient: Array | None = None
-        self.begun: dict[str, PendingPoint] = {}
+        self.begun: dict[str, PendingPoint] | None = None
+        """None until the device has something to do for them."""
+
+    def wait_accumulated(self) -> None:
+        """Wait until the buckets of all sums are full."""
+        for begun in (self.begun or {}).values():
+            begun.wait_accumulated()
 
 
 class SlotProof:
@@ -165,13 +174,18 @@ class SlotProof:
         self._blindings = blindings
         self._plan = ProvePlan.build(key, device.capability)
         self._stream: Stream | None = None
-        self._active_s: float | None = None
+        self._beside: Stream | None = None
+        """For sums of the witness, which wait for the transforms alone."""
+        self._busy = IntervalSet()
+        self._fresh: list[Interval] = []
+        self._has_clock = device.capability.has_timing_events
         self._partitions: list[_Partition] = []
 
     def setup(self) -> None:
         """Allocate the vectors of every partition and draw the blinding."""
         self._device.prepare(self._key.curve)
         self._stream = self._device.stream("proof", self._threads, self._cancel)
+        self._beside = self._device.stream("witness", self._threads, self._cancel)
         blindings = self._blindings or [Blinding.random(self._key.curve) for _ in self._assignments]
         for blinding in blindings:
             self._partitions.append(_Partition(self._plan, self._device, self._stream, blinding))
@@ -180,7 +194,7 @@ class SlotProof:
         """Bring witness and a, b, c onto the device, and the key's queries if they are not there; each assignment is
         dropped as soon as it has arrived.
         """
-        stream, key = self._ready(), self._key
+        (stream, _), key = self._ready(), self._key
         with suppress(OutOfMemory):  # what has no room is streamed
             for name in self._plan.queries:
                 self._device.resident(getattr(key, name), stream)
@@ -196,69 +210,109 @@ class SlotProof:
         stream.synchronize()
 
     def ntt(self) -> None:
-        """The scalars of H."""
-        stream = self._ready()
+        """The scalars of H. A GPU has the first partition's sums to do when it has done with these."""
+        stream, beside = self._ready()
         for partition in self._partitions:
             a, b, c = partition.vectors
             self._plan.quotient.run(self._device, a, b, c, partition.c_given, stream)
             partition.quotient = a
             partition.vectors = []
-        stream.synchronize()
+        there = stream.record()
+        beside.wait(there)
+        if self._has_clock:  # the host would do the work here and now
+            for partition in self._partitions[:1]:
+                self._begin(partition)
+        there.synchronize()
+        stream.collect(there)
+        self._account()
 
     def msm(self) -> None:
-        """The five sums of each partition; what is left of them is ``d2h``'s."""
-        stream = self._ready()
+        """The five sums of each partition, but for the last additions of each: these are ``d2h``'s."""
+        streams = self._ready()
+        before: _Partition | None = None
         for partition in self._partitions:
-            assert partition.quotient is not None and partition.witness is not None
-            partition.begun = self._begin(("h",), partition.quotient, stream)
-            partition.quotient = None
-            partition.begun |= self._begin(OF_WITNESS, partition.witness, stream)
-            partition.witness = None
-        stream.synchronize()
+            self._begin(partition)
+            self._begin_streamed(partition)
+            if before is not None:  # a GPU has the next partition's work by now, and no more than that
+                before.wait_accumulated()
+            before = partition
+        if before is not None:
+            before.wait_accumulated()
+        for stream in streams:
+            stream.collect()
+        self._account()
 
     def d2h(self) -> list[Pending]:
         """Fetch the sums; one pending proof for each partition."""
-        self._ready()
+        streams = self._ready()
         pending = []
         for partition in self._partitions:
-            points = {name: memoryview(begun.finish()).cast("B") for name, begun in partition.begun.items()}
+            begun = partition.begun or {}
+            points = {name: memoryview(sum_.finish()).cast("B") for name, sum_ in begun.items()}
             sums = Sums(**{name: bytes(point) for name, point in points.items()})
             pending.append(Pending(self._key, sums, partition.blinding))
+        for stream in streams:
+            stream.synchronize()
+        self._account()
         return pending
 
     def release(self) -> None:
         """Drop every array, when the device has done with them."""
-        if self._stream is not None:
-            with suppress(DeviceError):  # a slot that failed tells its own error
-                self._stream.synchronize()
-            self._active_s = self._stream.active_s
-        self._stream = None
+        for stream in (self._stream, self._beside):
+            if stream is not None:
+                with suppress(DeviceError):  # a slot that failed tells its own error
+                    stream.synchronize()
+        self._account()
+        self._stream = self._beside = None
         self._partitions = []
         self._assignments = []
 
     def kernel_spans(self) -> list[tuple[float, float]] | None:
-        """When kernels ran for this slot since the last call, on the monotonic clock; None on the host."""
-        return None if self._stream is None else self._stream.take_spans()
+        """When kernels ran for this slot, as far as it was not told yet, on the monotonic clock; None on the host."""
+        fresh, self._fresh = self._fresh, []
+        return sorted(fresh) if self._has_clock else None
 
     @property
     def gpu_active_s(self) -> float | None:
         """Seconds that kernels ran for this slot, by the device's events; None on the host, which has none."""
-        return self._active_s if self._stream is None else self._stream.active_s
+        return length(self._busy) if self._has_clock and self._busy else None
 
-    def _begin(self, names: Sequence[str], scalars: Array, stream: Stream) -> dict[str, PendingPoint]:
-        """Begin the sums of queries that share their scalars; what bases have no room on the device are streamed."""
-        begun = self._begin_resident(names, scalars, stream)
-        # Not while an error is handled: its traceback would hold the arrays that have to make room.
-        left = [name for name in names if name not in begun]
-        copies = self._device.stream("copies", self._threads, self._cancel) if left else stream
-        for name in left:
-            plan, first = self._plan.queries[name], self._absent(name)
-            own = self._device.rows(scalars, first, first + plan.n, FR_WORDS)
-            begun[name] = _Fetched(plan.sum_streamed(self._device, getattr(self._key, name), own, stream, copies))
-        return begun
+    def _account(self) -> None:
+        """Note when kernels ran since the last call."""
+        for stream in (self._stream, self._beside):
+            if stream is not None:
+                for began, ended in stream.take_spans() or ():
+                    self._fresh += self._busy.grow(began, ended)
+
+    def _begin(self, partition: _Partition) -> None:
+        """Begin the sums whose bases are on the device or have room there, unless that was done."""
+        if partition.begun is not None:
+            return
+        partition.begun = {}
+        for names, scalars, stream in self._shares(partition):
+            partition.begun |= self._begin_resident(names, scalars, stream)
+
+    def _begin_streamed(self, partition: _Partition) -> None:
+        """The sums whose bases have no room, part by part. Then nothing needs the scalars any more."""
+        assert partition.begun is not None
+        for names, scalars, stream in self._shares(partition):
+            left = [name for name in names if name not in partition.begun]
+            copies = self._device.stream("copies", self._threads, self._cancel) if left else stream
+            for name in left:
+                plan, first = self._plan.queries[name], self._absent(name)
+                own = self._device.rows(scalars, first, first + plan.n, FR_WORDS)
+                point = plan.sum_streamed(self._device, getattr(self._key, name), own, stream, copies)
+                partition.begun[name] = _Fetched(point)
+        partition.quotient = partition.witness = None
+
+    def _shares(self, partition: _Partition) -> list[tuple[Sequence[str], Array, Stream]]:
+        """Queries that share their scalars, these scalars, and the stream of the work."""
+        stream, beside = self._ready()
+        assert partition.quotient is not None and partition.witness is not None
+        return [(("h",), partition.quotient, stream), (OF_WITNESS, partition.witness, beside)]
 
     def _begin_resident(self, names: Sequence[str], scalars: Array, stream: Stream) -> dict[str, PendingPoint]:
-        """Begin those whose bases are on the device or have room there; none if the work itself has no room."""
+        """Those that share their scalars; none if the work itself has no room."""
         operands: dict[str, MsmTerms] = {}
         for name in names:
             with suppress(OutOfMemory):
@@ -273,10 +327,10 @@ class SlotProof:
         """Wires at the beginning that have no base in a query."""
         return self._key.n_public + 1 if name == "l" else 0
 
-    def _ready(self) -> Stream:
-        if self._stream is None:
+    def _ready(self) -> tuple[Stream, Stream]:
+        if self._stream is None or self._beside is None:
             raise RuntimeError("the slot is not set up, or was released")
-        return self._stream
+        return self._stream, self._beside
 
 
 class _Fetched:
@@ -284,6 +338,9 @@ class _Fetched:
 
     def __init__(self, point: bytes) -> None:
         self._point = point
+
+    def wait_accumulated(self) -> None:
+        """It was waited for."""
 
     def finish(self) -> bytes:
         return self._point

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class SlotProver(Protocol):
     """One slot on one device: the engine calls the five steps in order, on one thread, and times each.
 
-    With the narrow lock only ``ntt`` and ``msm`` run under the device's lock. A step that fails raises; the slot is
-    then dropped through ``release``, which is always called once.
+    With the narrow lock only ``ntt`` and ``msm`` run under the device's lock; what ``msm`` leaves to ``d2h`` may run
+    beside the next slot's. A step that fails raises; the slot is then dropped through ``release``, which is always
+    called once.
     """
 
     def setup(self) -> None:

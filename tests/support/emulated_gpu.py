@@ -128,7 +128,7 @@ class EmulatedDriver:
     def synchronize_device(self):
         pass
 
-    def create_stream(self):
+    def create_stream(self, urgent):
         return self._made()
 
     def destroy_stream(self, stream):
