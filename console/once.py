@@ -22,7 +22,8 @@ _SETTLE_S = 1.25
 
 
 def first_frame(feed: Feed, cancel: CancelToken, window_s: float = DEFAULT_WINDOW) -> tuple[Frame, list[str]]:
-    """The frame soon after the end of the first job, or of a paused engine once that is ready, and the log's lines.
+    """The frame soon after the end of the first job, or of an engine that is ready and paused or has nothing to prove,
+    and the log's lines.
 
     Raises what ended the feed, or ``Cancelled``.
     """
@@ -37,7 +38,7 @@ def first_frame(feed: Feed, cancel: CancelToken, window_s: float = DEFAULT_WINDO
             lines += feed.take_lines()
             counters = frame.snapshot.counters
             paused = frame.snapshot.paused and frame.snapshot.activity is None  # then nothing will end
-            if ended is None and (counters.jobs_done or counters.jobs_failed or paused):
+            if ended is None and (counters.jobs_done or counters.jobs_failed or paused or feed.idle):
                 ended = frame.at
             if ended is not None and frame.at - ended >= _SETTLE_S:
                 return frame, lines
@@ -58,6 +59,7 @@ class _Still:
         self.log_problem: str | None = None
         self.failure: BaseException | None = None
         self.ready = False
+        self.idle = True
 
     def start(self) -> None:
         """Nothing to start."""

@@ -29,12 +29,10 @@ from prover.errors import InputError, MachineLacks
 
 if TYPE_CHECKING:
     from console.app import ConsoleApp
+    from console.feeds.circuit import UserCircuit
     from console.feeds.engine import EngineFeed
 
 _UNBUILT = {
-    "circuit": "--circuit",
-    "inputs": "--inputs",
-    "wasm": "--wasm",
     "attach": "--attach",
     "cuzk_config": "--cuzk-config",
     "record": "--record",
@@ -50,6 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partitions", type=int, metavar="P", help="partitions of a job, each a whole instance of the circuit (8)"
     )
+    parser.add_argument("--circuit", metavar="ZKEY", help="host the prover on this circuit of yours (snarkjs .zkey)")
+    parser.add_argument(
+        "--inputs",
+        metavar="DIR",
+        help="prove every witness NAME.wtns in this folder; NAME.proof.json appears beside it",
+    )
+    parser.add_argument("--wasm", metavar="FILE", help="circom's witness generator: then every NAME.json is an input")
     configure_look(parser)
     for dest, option in _UNBUILT.items():
         parser.add_argument(option, dest=dest, help=argparse.SUPPRESS)
@@ -98,7 +103,8 @@ def settings_of(args: argparse.Namespace) -> ConsoleSettings:
 def _refuse(args: argparse.Namespace) -> None:
     for dest, option in _UNBUILT.items():
         if getattr(args, dest) is not None:
-            raise InputError("option is not built yet", option, "this version hosts the built-in workload only")
+            raise InputError("option is not built yet", option, "this version hosts its own prover only")
+    _refuse_circuit(args)
     check_spec(args.device)
     if args.device.startswith("cuda"):
         from prover.device.cuda_probe import require
@@ -111,6 +117,28 @@ def _refuse(args: argparse.Namespace) -> None:
         from prover.circuits.builtin import builtin
 
         builtin(args.workload)
+
+
+def _refuse_circuit(args: argparse.Namespace) -> None:
+    if args.circuit is None:
+        for option, value in (("--inputs", args.inputs), ("--wasm", args.wasm)):
+            if value is not None:
+                raise InputError("a circuit is missing", option, "give --circuit ZKEY too")
+        return
+    for option, value in (("--workload", args.workload), ("-j", args.clients), ("--partitions", args.partitions)):
+        if value is not None:
+            raise InputError("option is of the built-in workload", option, "leave it out, or --circuit")
+    _circuit(args).check()
+
+
+def _circuit(args: argparse.Namespace) -> UserCircuit:
+    from console.feeds.circuit import UserCircuit
+
+    return UserCircuit(
+        Path(args.circuit),
+        None if args.inputs is None else Path(args.inputs),
+        None if args.wasm is None else Path(args.wasm),
+    )
 
 
 def _settings(args: argparse.Namespace) -> ConsoleSettings:
@@ -126,7 +154,7 @@ def _settings(args: argparse.Namespace) -> ConsoleSettings:
 
 
 def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
-    from console.feeds.builtin import CLIENTS, PARTITIONS, BuiltinWorkload, starter
+    from console.feeds import builtin, circuit
     from console.feeds.engine import EngineFeed
     from console.feeds.host import HostSampler
     from console.feeds.hosted import HostedEngine
@@ -135,14 +163,19 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from prover.pipeline.log import LogFile
 
     knobs = load_knobs(read_knob_table(args.config), os.environ, args.knobs)
-    workload = BuiltinWorkload(args.workload, args.partitions or PARTITIONS, args.clients or CLIENTS)
     log: LogFile | None = None
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept; proving needs none
         log = LogFile(state_folder() / "logs")
     storage = with_journal(read_storage_section(config_path(args.config), required=False), args.journal)
     if args.once and args.journal is None:
         storage = Storage(journal=False)
-    engine = HostedEngine(starter(workload, knobs, log, args.device, storage), workload.subject)
+    if args.circuit is not None:
+        own_circuit = _circuit(args)
+        engine = HostedEngine(circuit.starter(own_circuit, knobs, log, args.device, storage), own_circuit.subject)
+    else:
+        partitions, clients = args.partitions or builtin.PARTITIONS, args.clients or builtin.CLIENTS
+        workload = builtin.BuiltinWorkload(args.workload, partitions, clients)
+        engine = HostedEngine(builtin.starter(workload, knobs, log, args.device, storage), workload.subject)
     own = log.path if log is not None else None
     path = settings.log_path or own
     return EngineFeed(

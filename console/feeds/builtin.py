@@ -63,6 +63,11 @@ class HostedSession:
             or (self._writer.trouble if self._writer is not None else None)
         )
 
+    @property
+    def idle(self) -> bool:
+        """Clients go on by themselves."""
+        return False
+
     def stop(self, *, drain: bool = False) -> None:
         """Submit no more, cancel what runs (or let it end), write the last lines. A journal's next session goes on with
         what was cancelled.

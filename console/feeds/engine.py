@@ -59,6 +59,10 @@ class Hosted(EngineView, Protocol):
     def trouble(self) -> str | None:
         """What is wrong with it while it runs."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will be proved unless somebody brings it."""
+
     def start(self) -> None:
         """Start it."""
 
@@ -171,6 +175,11 @@ class EngineFeed:
         """Whether the engine runs and has its workload."""
         return self._ready
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will be proved unless somebody brings it."""
+        return self._engine.idle
+
     def start(self) -> None:
         """Start engine, samplers and log."""
         if self._sampler is not None:
@@ -247,7 +256,7 @@ class EngineFeed:
 
     def _mark(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.kind is EventKind.JOURNAL:
+            if event.kind in (EventKind.JOURNAL, EventKind.SPOOL):
                 self._notices.append(Notice(event.seq, str(event.fields["line"]), bool(event.fields["trouble"])))
             if event.kind is not EventKind.KNOB_APPLIED:
                 continue

@@ -34,6 +34,10 @@ class Session(Protocol):
     def trouble(self) -> str | None:
         """Why nothing is submitted or logged any more, in one line."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will be proved unless somebody brings it."""
+
     def stop(self, *, drain: bool = False) -> None:
         """Stop all of it and join its threads. ``drain`` lets what was begun end for the knob ``drain_timeout_s``."""
 
@@ -89,6 +93,11 @@ class HostedEngine:
     def trouble(self) -> str | None:
         """What is wrong with a running session."""
         return self._session.trouble if self._session is not None else None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will be proved unless somebody brings it."""
+        return self._session is not None and self._session.idle
 
     def start(self) -> None:
         """Begin to make the engine."""

@@ -63,6 +63,10 @@ class Feed(Protocol):
     def ready(self) -> bool:
         """Whether the engine runs (before that, frames tell what it prepares)."""
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing more will be proved unless somebody brings it."""
+
     def start(self) -> None:
         """Start what it reads from, in threads of their own."""
 

@@ -123,6 +123,8 @@ class Sandbox:
         self._wasmtime = load_wasmtime()
         self._lock = threading.Lock()
         self._deadlines = _Deadlines()
+        if not code.startswith(b"\0asm"):  # wasmtime would take text too
+            raise NotModule("it does not begin as one")
         engine = self._engine()
         try:
             module = self._wasmtime.Module(engine, code)

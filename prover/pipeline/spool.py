@@ -193,7 +193,7 @@ class Spool:
     def remake(self, job: OpenJob) -> Remade | None:
         """The inputs of a job of this folder; None for another's. Raises ``InputError`` if its input is another now."""
         name = self._own(job)
-        if name is None:
+        if name is None or self._thread.ident is not None:  # it works already: the next session goes on with the job
             return None
         path, stem = self.folder / name, self._kind.stem(name)
         try:
