@@ -75,6 +75,11 @@ class WitnessGenerator:
         self.inputs = shape.inputs
         """Values of all its inputs."""
 
+    @property
+    def memory_bytes(self) -> int:
+        """What a call takes beside the witness that it gives: its memory, and the witness once more."""
+        return self._sandbox.memory_bytes + self.wires * VALUE_BYTES
+
     @classmethod
     def open(cls, path: StrPath, time_limit_s: float = TIME_LIMIT_S) -> WitnessGenerator:
         """Read and compile a generator.

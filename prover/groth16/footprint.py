@@ -24,6 +24,8 @@ class CircuitFootprint:
     def __init__(self, shape: CircuitShape, name: str, key_file: BufferLike) -> None:
         """``key_file``: the key's bytes as they were mapped; of a key that was never a file nothing can go."""
         self.shape = shape
+        self.maker_bytes = 0
+        """What makes a witness takes while it does, beside the witness: circom's generator. One at a time in a slot."""
         owner = memoryview(key_file).obj
         self._file = owner if isinstance(owner, mmap.mmap) else None
         key = {} if self._file is not None else {Kind.KEYS: shape.key_bytes}
@@ -32,7 +34,8 @@ class CircuitFootprint:
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         """What a slot takes."""
-        return self.shape.slot(partitions, device_is_host)
+        found = self.shape.slot(partitions, device_is_host)
+        return Footprint(found.vectors + self.maker_bytes, found.rest)
 
     def forecast(self, load: Load) -> Forecast:
         """The peak."""

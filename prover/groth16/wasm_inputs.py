@@ -26,6 +26,7 @@ class WasmInputs(WitnessFiles):
         if generator.wires != key.n_wires:
             raise InputError(f"generator of {generator.wires} values, the key wants {key.n_wires}", where, fix)
         self._generator = generator
+        self.footprint.maker_bytes = generator.memory_bytes
 
     @classmethod
     def open_with(

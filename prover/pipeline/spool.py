@@ -150,6 +150,7 @@ class Spool:
         self._retry_at: float | None = None
         self._bell = threading.Condition()
         self._news = _News()
+        self._at_work = False
         self._taking = True
         self._stopping = False
         self._watch = FolderWatch(self.folder, self._changed)
@@ -186,7 +187,9 @@ class Spool:
         """Whether everything was looked at and nothing is under way or may still be written."""
         with self._bell:
             news = self._news.everything or self._news.names or self._news.ended
-            return self._scanned and not (news or self._waiting or self._ready or self._undelivered or self._in_flight)
+            return self._scanned and not (
+                self._at_work or news or self._waiting or self._ready or self._undelivered or self._in_flight
+            )
 
     # -- Submitter: jobs of an earlier session ------------------------------------------------------------------------
 
@@ -249,12 +252,14 @@ class Spool:
             with self._bell:
                 self._bell.wait_for(self._has_news, self._patience())
                 news, self._news = self._news, _News(everything=False)
+                self._at_work = True
                 last = self._stopping
             try:
                 self._step(news)
             except Exception as error:  # noqa: BLE001 - a night's work goes on
                 self._trouble("spool", f"the spool stumbled, and goes on: {one_line(error)}")
                 self._retry_soon()
+            self._at_work = False
             if last:
                 return
 

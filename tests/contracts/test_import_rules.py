@@ -67,7 +67,7 @@ def test_feeds_analysis_and_export_know_no_screen(module: str):
 def test_the_first_frame_waits_for_no_prover():
     """Everything the console imports before it paints: neither NumPy nor the native library's wrapper."""
     loaded = loaded_by(
-        "import console.app, console.feeds.builtin, console.feeds.circuit, console.feeds.engine, console.feeds.host, console.feeds.hosted, "
-        "console.feeds.nvml.sampler"
+        "import console.app, console.feeds.builtin, console.feeds.circuit, console.feeds.engine, console.feeds.host, "
+        "console.feeds.hosted, console.feeds.nvml.sampler"
     )
     assert not loaded & {"numpy", "prover.native", "watchfiles", "wasmtime", "cupy"}
