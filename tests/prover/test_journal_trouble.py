@@ -370,7 +370,10 @@ def test_a_claimed_file_that_cannot_be_put_in_place_is_told_and_kept(path: Path,
 def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_delivered_twice(tmp_path: Path):
     survivor = Survivor(tmp_path)
     for kill in range(8):
-        survivor.run(f"w{kill}", 100_000, random.uniform(0.1, 0.5))
+        at_work = kill % 2 == 1  # the others may die before they have begun
+        survivor.run(
+            f"w{kill}", 100_000, random.uniform(0.0, 0.3) if at_work else random.uniform(0.1, 0.5), at_work=at_work
+        )
         survivor.check_nothing_is_lost()
     survivor.run("last", 1)
     survivor.check_all_is_done()

@@ -64,15 +64,18 @@ class Survivor:
         self.acknowledged: set[str] = set()
         self.taken: dict[str, int] = {}
 
-    def run(self, name: str, jobs: int, kill_after_s: float | None = None) -> None:
-        """One writer, killed ``kill_after_s`` after it was started, or let end."""
+    def run(self, name: str, jobs: int, kill_after_s: float | None = None, *, at_work: bool = False) -> None:
+        """One writer, killed ``kill_after_s`` after it was started (``at_work``: after its first job was acknowledged),
+        or let end.
+        """
         command = [sys.executable, __file__, str(self.journal), str(self.out), name, str(jobs)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
+            first = child.stdout.readline() if at_work else b""
             if kill_after_s is not None:
                 time.sleep(kill_after_s)
                 child.send_signal(signal.SIGKILL)
-            lines = child.stdout.read().decode().splitlines()
+            lines = (first + child.stdout.read()).decode().splitlines()
             code = child.wait()
         assert code == (0 if kill_after_s is None else -signal.SIGKILL), f"the writer ended with {code}"
         self.acknowledged |= set(lines)
