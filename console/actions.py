@@ -20,6 +20,7 @@ class Scope(StrEnum):
     CONSOLE = "Everywhere"
     KNOBS = "In the knobs"
     LOG = "In the log"
+    REPLAY = "In a replay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,48 @@ ACTIONS: tuple[Action, ...] = (
 )
 """All actions, in the order in which help and footer list them."""
 
+REPLAY_ACTIONS: tuple[Action, ...] = (
+    Action(
+        "replay-pause",
+        ("space",),
+        "space",
+        "pause",
+        "Hold it, or let it go on",
+        "play",
+        Scope.REPLAY,
+        footer=True,
+    ),
+    Action("replay-back", ("left",), "←", "-10 s", "Ten seconds back", "seek(-10)", Scope.REPLAY, footer=True),
+    Action("replay-on", ("right",), "→", "+10 s", "Ten seconds on", "seek(10)", Scope.REPLAY, footer=True),
+    Action("replay-far-back", ("shift+left", "pageup"), "pgup", "-5 min", "Five min back", "seek(-300)", Scope.REPLAY),
+    Action("replay-far-on", ("shift+right", "pagedown"), "pgdn", "+5 min", "Five min on", "seek(300)", Scope.REPLAY),
+    Action("replay-begin", ("home",), "home", "begin", "To the beginning", "seek_to(0)", Scope.REPLAY),
+    Action("replay-end", ("end",), "end", "end", "To the end", "seek_to(1)", Scope.REPLAY),
+    Action(
+        "replay-step", ("full_stop",), ".", "step", "Stop at the next happening", "step(1)", Scope.REPLAY, footer=True
+    ),
+    Action("replay-step-back", ("comma",), ",", "step back", "Stop at the happening before", "step(-1)", Scope.REPLAY),
+    Action("replay-faster", ("plus",), "+", "faster", "Play faster", "speed(1)", Scope.REPLAY, footer=True),
+    Action("replay-slower", ("minus",), "-", "slower", "Play slower", "speed(-1)", Scope.REPLAY, footer=True),
+)
+"""What a replay adds."""
+
+_NOT_IN_A_REPLAY = frozenset({"freeze"})
+
+
+def offered(*, replay: bool) -> tuple[Action, ...]:
+    """What help, footer and palette list: in a replay its own actions first, and none that would change an engine."""
+    if not replay:
+        return ACTIONS
+    return REPLAY_ACTIONS + tuple(a for a in ACTIONS if not a.changes and a.id not in _NOT_IN_A_REPLAY)
+
+
 BY_ID: Mapping[str, Action] = {action.id: action for action in ACTIONS}
 
 
 def of(scope: Scope) -> tuple[Action, ...]:
     """The actions of one scope."""
-    return tuple(action for action in ACTIONS if action.scope is scope)
+    return tuple(action for action in (*ACTIONS, *REPLAY_ACTIONS) if action.scope is scope)
 
 
 def bindings(scope: Scope) -> list[Binding]:

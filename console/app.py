@@ -19,7 +19,7 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
 
-from console.actions import ACTIONS, Action, Scope, bindings
+from console.actions import Action, Scope, bindings, offered
 from console.drain import SIGNALS, drain
 from console.feeds.interfaces import Feed
 from console.frame import Frame
@@ -44,8 +44,7 @@ _AWAY_S = 1.0
 _NOTICE_S = 6.0
 """How long a notice stands."""
 _NOTICE_ROLE = {"information": "value", "warning": "warn", "error": "bad"}
-_PALETTE_PREFIX = {Scope.CONSOLE: "", Scope.KNOBS: "knobs: ", Scope.LOG: "log: "}
-_READ_ONLY = "read-only: this console changes nothing"
+_PALETTE_PREFIX = {Scope.CONSOLE: "", Scope.KNOBS: "knobs: ", Scope.LOG: "log: ", Scope.REPLAY: "replay: "}
 
 
 class Palette(CommandPalette):
@@ -62,6 +61,10 @@ class ConsoleApp(App[None]):
     TITLE = "cuzk-top"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.CONSOLE)]
+    OFFERED: ClassVar[tuple[Action, ...]] = offered(replay=False)
+    """The actions that help, footer and palette list."""
+    UNCHANGEABLE: ClassVar[str] = "read-only: this console changes nothing"
+    """Why nothing is changed where nothing is."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class ConsoleApp(App[None]):
         for file in themes.values():
             self.register_theme(file.theme)
         self.theme = settings.theme if settings.theme in themes else DEFAULT_THEME
-        self.overview = OverviewScreen(self._glyphs, feed.specs, read_only=settings.read_only)
+        self.overview = OverviewScreen(self._glyphs, feed.specs, read_only=settings.read_only, actions=self.OFFERED)
 
     def get_default_screen(self) -> Screen[None]:
         """The one screen."""
@@ -228,7 +231,7 @@ class ConsoleApp(App[None]):
     def action_help(self) -> None:
         """Show the help."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self._glyphs))
+            self.push_screen(HelpScreen(self._glyphs, self.OFFERED))
 
     def action_command_palette(self) -> None:
         """Find a command by name."""
@@ -279,7 +282,7 @@ class ConsoleApp(App[None]):
     def action_undo(self) -> None:
         """Take back the last change."""
         if self.settings.read_only:
-            self.say(_READ_ONLY, "warning")
+            self.say(self.UNCHANGEABLE, "warning")
             return
         self._tell(self.feed.undo())
         self.tick()
@@ -334,7 +337,7 @@ class ConsoleApp(App[None]):
     def propose(self, name: str, value: KnobValue) -> None:
         """Ask the engine for a value, after asking back where the knob's risk says so."""
         if self.settings.read_only:
-            self.say(_READ_ONLY, "warning")
+            self.say(self.UNCHANGEABLE, "warning")
             return
         spec = self.feed.specs[name]
 
@@ -364,7 +367,7 @@ class ConsoleApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action of the registry, and each theme by name."""
-        for action in ACTIONS:
+        for action in self.OFFERED:
             label = f"{_PALETTE_PREFIX[action.scope]}{action.label}"
             keys = f"{action.description}  ({action.shown})" if action.shown else action.description
             if self.settings.ascii:
@@ -380,7 +383,7 @@ class ConsoleApp(App[None]):
     async def _run(self, action: Action) -> None:
         """Run an action from the palette; one of a panel goes to its panel first."""
         panel: KnobPanel | LogView | None = None
-        if action.scope is not Scope.CONSOLE:
+        if action.scope in (Scope.KNOBS, Scope.LOG):
             panel = self.overview.knobs if action.scope is Scope.KNOBS else self.overview.log_view
             self.overview.reach(panel)
         await self.run_action(action.act, panel)

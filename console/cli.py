@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "vkey": "export the verifying key of a zkey",
     "bench": "throughput sweep without the console",
     "simulate": "the console on a modelled box: learn the knobs without the hardware",
+    "replay": "the console on a recording",
     "knobs": "list the knobs",
     "doctor": "what this machine has and what is missing",
 }

@@ -102,6 +102,8 @@ class Frame:
     diagnosis: Diagnosis = Diagnosis()
     markers: tuple[Marker, ...] = ()
     feeds: tuple[FeedView, ...] = ()
+    replay: str = ""
+    """How a replay goes (``×4 31 %``); empty while the picture is live."""
     notices: tuple[Notice, ...] = ()
     """The latest happenings that are worth telling once, oldest first."""
     cards: tuple[GpuCard, ...] = ()

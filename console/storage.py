@@ -1,4 +1,4 @@
-"""The section ``[storage]`` of the configuration: whether and where a journal is kept, and how much of it."""
+"""The section ``[storage]`` of the configuration: what is kept of a session, where, and how much of it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _LIMITS: dict[str, tuple[int, int]] = {
     "megabytes": (1, 1_000_000),
 }
 """What is kept at most of each, least and most."""
+_RECORDING: dict[str, tuple[int, int]] = {"recording_megabytes": (1, 100_000), "recordings_kept": (0, 1000)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class Storage:
     """Where; in the state folder if nothing is said."""
     limits: Mapping[str, int] = field(default_factory=dict)
     """What is kept at most, where that was said (``_LIMITS``)."""
+    record: bool = False
+    """Whether every session is recorded in the state folder."""
+    recording_megabytes: int = 64
+    """Size at which a recording's file is numbered and another begun."""
+    recordings_kept: int = 8
+    """Such files that are kept beside the newest."""
 
     def open(self) -> Journal | None:
         """The journal, if one is kept. Loads SQLite and may wait for the disk: not for the interface's thread."""
@@ -75,6 +82,12 @@ def _apply(storage: Storage, key: str, value: object, where: str) -> Storage:
         if isinstance(value, bool):
             return replace(storage, journal=value)
         raise InputError("setting is no boolean", where, "write true or false")
+    if key == "record":
+        if isinstance(value, bool):
+            return replace(storage, record=value)
+        raise InputError("setting is no boolean", where, "write true or false")
+    if key in _RECORDING:
+        return _apply_recording(storage, key, value, where)
     if key == "path":
         if isinstance(value, str):
             return replace(storage, path=_path(value, where))
@@ -86,7 +99,18 @@ def _apply(storage: Storage, key: str, value: object, where: str) -> Storage:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return replace(storage, limits={**storage.limits, key: value})
         raise InputError("setting is out of range", where, f"write a whole number from {least} to {most}")
-    raise InputError("setting is unknown", where, f"journal, path, {', '.join(_LIMITS)} exist")
+    raise InputError(
+        "setting is unknown", where, f"journal, path, {', '.join(_LIMITS)}, record, {', '.join(_RECORDING)} exist"
+    )
+
+
+def _apply_recording(storage: Storage, key: str, value: object, where: str) -> Storage:
+    least, most = _RECORDING[key]
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError("setting is out of range", where, f"write a whole number from {least} to {most}")
+    if key == "recordings_kept":
+        return replace(storage, recordings_kept=value)
+    return replace(storage, recording_megabytes=value)
 
 
 def _path(text: str, where: str) -> Path:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
     from console.app import ConsoleApp
     from console.feeds.circuit import UserCircuit
     from console.feeds.engine import EngineFeed
+    from console.feeds.interfaces import Feed
+    from console.frame import Frame
 
 _UNBUILT = {
     "attach": "--attach",
     "cuzk_config": "--cuzk-config",
-    "record": "--record",
     "since": "--since",
 }
 _PLAIN_SIZE = (120, 40)
@@ -56,8 +58,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--wasm", metavar="FILE", help="circom's witness generator: then every NAME.json is an input")
     configure_look(parser)
+    configure_recording(parser)
     for dest, option in _UNBUILT.items():
         parser.add_argument(option, dest=dest, help=argparse.SUPPRESS)
+
+
+def configure_recording(parser: argparse.ArgumentParser) -> None:
+    """The option of every command whose session can be recorded."""
+    parser.add_argument("--record", metavar="FILE", help="record the session; cuzk-top replay FILE shows it again")
 
 
 def configure_look(parser: argparse.ArgumentParser) -> None:
@@ -159,6 +167,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from console.feeds.host import HostSampler
     from console.feeds.hosted import HostedEngine
     from console.feeds.nvml.sampler import NvmlSampler
+    from console.recording.begin import begin
     from prover.pipeline.knobs import load_knobs
     from prover.pipeline.log import LogFile
 
@@ -178,12 +187,15 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
         engine = HostedEngine(builtin.starter(workload, knobs, log, args.device, storage), workload.subject)
     own = log.path if log is not None else None
     path = settings.log_path or own
+    sampler, gpus, offset = HostSampler(), NvmlSampler(), time.time() - time.monotonic()
+    kept = Storage() if args.once else storage
     return EngineFeed(
         engine,
         log_path=path.absolute() if path is not None else None,
         log_name=path.name if path is not None else "none",
-        sampler=HostSampler(),
-        gpus=NvmlSampler(),
+        sampler=sampler,
+        gpus=gpus,
+        recorder=begin(args.record, kept, engine, offset, machine=sampler, gpus=gpus),
     )
 
 
@@ -191,13 +203,17 @@ def open_console(
     feed: EngineFeed, settings: ConsoleSettings, notices: Sequence[str] = (), window_s: float = DEFAULT_WINDOW
 ) -> int:
     """Show the console until it is left; ``notices`` are told at its start, ``window_s`` is what its lanes show."""
-    sys.setswitchinterval(0.001)  # the interface gets its turn between pieces of Python work
-    _set_no_color(not settings.colour)
+    set_no_color(not settings.colour)
     from console.app import ConsoleApp
     from console.theming import read_themes
 
     themes, problems = read_themes()
-    app = ConsoleApp(feed, settings, themes, [*problems, *notices], window_s)
+    return run_app(ConsoleApp(feed, settings, themes, [*problems, *notices], window_s), feed)
+
+
+def run_app(app: ConsoleApp, feed: Feed) -> int:
+    """Show an application until it is left; its exit code."""
+    sys.setswitchinterval(0.001)  # the interface gets its turn between pieces of Python work
     app.run()
     ended = _leave(app, feed)
     for error in (app.crash, feed.failure):
@@ -211,7 +227,7 @@ def open_console(
     return code
 
 
-def _leave(app: ConsoleApp, feed: EngineFeed) -> bool:
+def _leave(app: ConsoleApp, feed: Feed) -> bool:
     """Stop the engine, at once unless a signal ended the console; whether it ended."""
     from console.drain import STOP_S, drain, second_signal
 
@@ -225,7 +241,7 @@ def _leave(app: ConsoleApp, feed: EngineFeed) -> bool:
         return drain(feed, app.ended_by, again)
 
 
-def _set_no_color(plain: bool) -> None:
+def set_no_color(plain: bool) -> None:
     """Textual and Rich read the environment; an empty ``NO_COLOR`` means nothing to us and much to them."""
     if plain:
         os.environ["NO_COLOR"] = "1"
@@ -236,21 +252,28 @@ def _set_no_color(plain: bool) -> None:
 def print_once(feed: EngineFeed, settings: ConsoleSettings, *, as_json: bool, window_s: float = DEFAULT_WINDOW) -> int:
     """Print one frame, soon after the first job's end."""
     from console.interrupts import run_interruptibly
-    from console.once import first_frame, plain_screen
+    from console.once import first_frame
 
     feed.start()
     try:
         frame, lines = run_interruptibly(lambda cancel: first_frame(feed, cancel, window_s))
     finally:
         feed.stop(10.0)
+    print_frame(frame, lines, settings, feed, as_json=as_json)
+    return 1 if frame.snapshot.counters.jobs_failed else 0
+
+
+def print_frame(frame: Frame, lines: Sequence[str], settings: ConsoleSettings, feed: Feed, *, as_json: bool) -> None:
+    """Print a frame as JSON, or as the console would show it."""
+    from console.once import plain_screen
+
     if as_json:
         from console.cli import print_json
         from console.export.frame_json import frame_document
 
         print_json(frame_document(frame))
     else:
-        _set_no_color(True)
+        set_no_color(True)
         size = shutil.get_terminal_size(_PLAIN_SIZE)
         columns, rows = (max(80, size.columns), max(24, size.lines)) if sys.stdout.isatty() else _PLAIN_SIZE
         sys.stdout.write(plain_screen(frame, lines, settings, (columns, rows), feed) + "\n")
-    return 1 if frame.snapshot.counters.jobs_failed else 0

@@ -7,10 +7,12 @@ import contextlib
 import math
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from console.commands.open_console import configure_look, open_console, print_once, settings_of
-from console.settings import ConsoleSettings, read_knob_table, state_folder
+from console.commands.open_console import configure_look, configure_recording, open_console, print_once, settings_of
+from console.settings import ConsoleSettings, config_path, read_knob_table, state_folder
+from console.storage import read_storage_section
 from console.windows import DEFAULT_WINDOW, WINDOWS
 from prover.errors import InputError, MachineLacks
 
@@ -34,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-j", dest="clients", type=int, metavar="CLIENTS", help="jobs in flight (the model's)")
     add("--partitions", type=int, metavar="P", help="partitions of a job (the model's)")
     configure_look(parser)
+    configure_recording(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,6 +61,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from console.feeds.engine import EngineFeed
     from console.feeds.hosted import HostedEngine
     from console.feeds.modelled import ModelledMachine, choose_model, starter
+    from console.recording.begin import begin as begin_recording
     from prover.pipeline.clock import PacedClock
     from prover.pipeline.knobs import REGISTRY
     from prover.pipeline.log import LogFile
@@ -77,11 +81,17 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
         return None if snapshot.memory_used is None else (snapshot.memory_used, snapshot.memory_total or 0)
 
     path = settings.log_path or (log.path if log is not None else None)
+    machine = ModelledMachine(clock, memory)
+    storage = read_storage_section(config_path(args.config), required=False)
+    recorder = begin_recording(
+        args.record, replace(storage, record=False), engine, offset, machine=machine, simulated=True
+    )
     return EngineFeed(
         engine,
         log_path=path.absolute() if path is not None else None,
         log_name=path.name if path is not None else "none",
-        sampler=ModelledMachine(clock, memory),
+        sampler=machine,
+        recorder=recorder,
         clock=clock,
         wall=lambda: clock() + offset,
         specs=REGISTRY,

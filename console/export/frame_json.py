@@ -19,6 +19,7 @@ def frame_document(frame: Frame) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "simulated": snapshot.simulated,
+        "replay": bool(frame.replay),
         "circuit": snapshot.circuit,
         "workload": snapshot.workload,
         "paused": snapshot.paused,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from console.analysis.diagnosis import PAUSED, Evidence, diagnose
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
@@ -28,6 +28,9 @@ from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec, available_cores
 from prover.timeline import DeviceFigures, Timeline
 from widgets.timegrid import LaneSegment, Marker
+
+if TYPE_CHECKING:
+    from console.recording.recorder import Recorder
 
 HORIZON_S = 600.0
 """How far back figures and gaps look, unless a knob changed since: then they tell of the time after it."""
@@ -123,11 +126,13 @@ class EngineFeed:
         wall: Callable[[], float] = time.time,
         specs: Mapping[str, KnobSpec] | None = None,
         machine: str = "host",
+        recorder: Recorder | None = None,
     ) -> None:
         """``sampler`` samples the machine that is called ``machine``; ``specs`` are the engine's knobs (None: the
-        registry's).
+        registry's); ``recorder`` writes all of it down.
         """
         self._specs = REGISTRY if specs is None else specs
+        self._recorder = recorder
         self._machine = machine
         self._engine = engine
         self._sampler = sampler
@@ -161,6 +166,8 @@ class EngineFeed:
         """What is wrong with the session or with the log."""
         if self._engine.trouble is not None:
             return self._engine.trouble
+        if self._recorder is not None and self._recorder.trouble is not None:
+            return self._recorder.trouble
         if self._follower is None:
             return "no log is kept"
         return self._follower.problem
@@ -188,6 +195,8 @@ class EngineFeed:
             self._gpus.start()
         if self._follower is not None:
             self._follower.start()
+        if self._recorder is not None:
+            self._recorder.start()
         self._engine.start()
 
     def stop(self, timeout_s: float) -> bool:
@@ -199,7 +208,10 @@ class EngineFeed:
             self._sampler.stop(rest)
         if self._gpus is not None:
             self._gpus.stop(rest)
-        return self._engine.stop(timeout_s)
+        ended = self._engine.stop(timeout_s)
+        if timeout_s > 0 and self._recorder is not None:
+            self._recorder.stop()
+        return ended
 
     def drain(self, timeout_s: float) -> bool:
         """Let the engine end what it began; whether it did within ``timeout_s``. ``stop`` cuts that short."""
@@ -221,6 +233,8 @@ class EngineFeed:
     def poll(self, window: float) -> Frame:
         """Fold what is new; the picture now."""
         snapshot = self._engine.snapshot()
+        if self._recorder is not None:
+            self._recorder.show(snapshot)
         events = self._engine.events(self._timeline.last_seq)
         if events:
             self._timeline.fold(events)
@@ -385,6 +399,8 @@ class EngineFeed:
             feeds.append(FeedView("nvml", now - newest if newest is not None else None, problem))
         if self._follower is not None:
             feeds.append(FeedView("log", None, self.log_problem))
+        if self._recorder is not None:
+            feeds.append(FeedView("recording", None, self._recorder.trouble))
         return tuple(feeds)
 
 

@@ -79,7 +79,9 @@ class ModelledMachine:
         if memory is not None and (not self._samples or now > self._samples[-1].at):
             used, total = memory
             self._samples.append(DeviceSample(now, 0, "model", memory_used=used, memory_total=total or None))
-        return tuple(sample for sample in self._samples if sample.at > since)
+        return tuple(
+            sample for sample in tuple(self._samples) if sample.at > since
+        )  # a recorder asks beside the screen
 
 
 def starter(

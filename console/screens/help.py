@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,7 +13,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from console.actions import Scope, of
+from console.actions import ACTIONS, Action, Scope
 from prover.model import Phase
 from widgets.glyphs import ASCII, PHASE_WORD, Glyphs, to_ascii
 
@@ -48,12 +49,12 @@ def _reading(name: str, text: str) -> str:
     return textwrap.fill(text, _WIDTH, initial_indent=head, subsequent_indent=" " * _INDENT)
 
 
-def help_text(glyphs: Glyphs) -> str:
+def help_text(glyphs: Glyphs, actions: Sequence[Action] = ACTIONS) -> str:
     """The whole help as plain text."""
     lines: list[str] = []
-    for scope in Scope:
+    for scope in dict.fromkeys(action.scope for action in actions):
         lines.append(scope.value)
-        for action in of(scope):
+        for action in (action for action in actions if action.scope is scope):
             key = action.shown or "(palette)"
             lines.append(f"  {key:<10} {action.description}")
         lines.append("")
@@ -81,14 +82,15 @@ class HelpScreen(ModalScreen[None]):
         Binding("up", "scroll(-1)", "up", show=False),
     ]
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self, glyphs: Glyphs, actions: Sequence[Action] = ACTIONS) -> None:
         super().__init__()
         self._glyphs = glyphs
+        self._actions = actions
 
     def compose(self) -> ComposeResult:
         """A box with text."""
         with VerticalScroll(id="help-box"):
-            yield Static(Text(help_text(self._glyphs)), id="help-text", markup=False)
+            yield Static(Text(help_text(self._glyphs, self._actions)), id="help-text", markup=False)
 
     def on_mount(self) -> None:
         """Say how to leave."""

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 
-from console.actions import ACTIONS, Scope, bindings, digits
+from console.actions import ACTIONS, Action, Scope, bindings, digits
 from console.frame import Frame
 from console.screens import present
 from console.screens.arrangement import Arrangement, arrange
@@ -50,7 +50,14 @@ class OverviewScreen(Screen[None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
 
-    def __init__(self, glyphs: Glyphs, specs: Mapping[str, KnobSpec], *, read_only: bool) -> None:
+    def __init__(
+        self,
+        glyphs: Glyphs,
+        specs: Mapping[str, KnobSpec],
+        *,
+        read_only: bool,
+        actions: Sequence[Action] = ACTIONS,
+    ) -> None:
         super().__init__()
         self._specs = specs
         self._read_only = read_only
@@ -69,7 +76,7 @@ class OverviewScreen(Screen[None]):
         self.why = SentencesPanel(SentencesData("Why is the device not busy?"), glyphs, id="why")
         self.log_rule = RuleLine(RuleData("Log"), glyphs, id="log-rule")
         self.log_view = Log(glyphs, id="log")
-        keys = tuple(Key(action.shown, action.label, action.act) for action in ACTIONS if action.footer)
+        keys = tuple(Key(action.shown, action.label, action.act) for action in actions if action.footer)
         self.keys = KeyBar(KeyBarData(keys), glyphs, id="keys")
 
     def compose(self) -> ComposeResult:

@@ -55,7 +55,7 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
     circuit = what.partition(",")[0]
     name = circuit.removeprefix("built-in ")
     where, short = _where(frame.devices), _where(frame.devices, brief=True)
-    home = "" if snapshot.simulated else "in-process · "
+    home = "" if snapshot.simulated or frame.replay else "in-process · "
     subjects: tuple[tuple[str, str], ...] = (
         (f"{home}{what}", where),
         (what, where),
@@ -72,7 +72,8 @@ def header(frame: Frame, frozen_at: float | None, now: float) -> HeaderData:
         state, sentence = DeviceState.IDLE, "no device"
     freeze = "" if frozen_at is None else f"frozen {now - frozen_at:.0f} s"
     clock = time.strftime("%H:%M:%S", time.localtime(frame.wall))
-    mark = "SIMULATED" if snapshot.simulated else ""
+    marks = (f"REPLAY {frame.replay}" if frame.replay else "", "SIMULATED" if snapshot.simulated else "")
+    mark = " ".join(filter(None, marks))
     subjects = (*subjects, (name, "")) if mark else subjects  # that it is a model is more than what it models
     return HeaderData(subjects, state, sentence, clock, brief, freeze, mark)
 

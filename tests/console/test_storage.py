@@ -57,7 +57,10 @@ def test_the_option_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("jobs = true", "storage.jobs"),
         ("days = 0.5", "storage.days"),
         ("megabytes = -1", "storage.megabytes"),
-        ("size = 1", "journal, path, jobs, timings, knob_changes, days, megabytes exist"),
+        (
+            "size = 1",
+            "days, megabytes, record, recording_megabytes, recordings_kept exist",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_one_line(config: Path, entry: str, told: str):

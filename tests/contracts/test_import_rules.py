@@ -48,6 +48,8 @@ def test_version_loads_next_to_nothing():
         "console.feeds.engine",
         "console.feeds.builtin",
         "console.feeds.circuit",
+        "console.feeds.replay",
+        "console.recording.begin",
         "console.feeds.hosted",
         "console.feeds.host",
         "console.feeds.logfile",
