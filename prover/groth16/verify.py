@@ -12,6 +12,7 @@ from prover.errors import InputError
 from prover.formats.points import g1_bytes, g2_bytes
 from prover.formats.proof import Proof, VerifyingKey
 from prover.groth16.keys import FAULTS, check_verifying_key
+from prover.group_testing import faulty
 from prover.native import GroupId
 
 _BATCH_BYTES = 16
@@ -48,21 +49,39 @@ class Verifier:
         statements: Sequence[tuple[Sequence[int], Proof]],
         threads: int = 1,
         cancel: CancelToken | None = None,
+        *,
+        checked: bool = False,
     ) -> bool:
         """Whether all are valid: one equation over a random linear combination, with one Miller product.
+
+        ``checked``: every statement has passed ``check``.
 
         Raises:
             InputError: as ``verify``.
             Cancelled: if asked.
         """
-        for public, proof in statements:
+        for public, proof in statements if not checked else ():
             self.check(public, proof)
         if not statements:
             return True
         if len(statements) == 1:
-            return self.verify(*statements[0], threads)
+            return self._equation(statements, [1], self.vk.curve.fr.modulus, threads, cancel)
         coefficients = [int.from_bytes(os.urandom(_BATCH_BYTES), "little") + 1 for _ in statements]
         return self._equation(statements, coefficients, self.vk.curve.fr.modulus, threads, cancel)
+
+    def faulty(
+        self,
+        statements: Sequence[tuple[Sequence[int], Proof]],
+        threads: int = 1,
+        cancel: CancelToken | None = None,
+    ) -> list[int]:
+        """Which are not valid, in order. All are checked at once; a batch that fails is divided.
+
+        Raises:
+            InputError: as ``verify``.
+            Cancelled: if asked.
+        """
+        return faulty(len(statements), lambda some: self.verify_batch([statements[i] for i in some], threads, cancel))
 
     def check(self, public: Sequence[int], proof: Proof, where: str = "proof") -> None:
         """What must hold before the equation means anything.

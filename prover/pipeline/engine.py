@@ -21,6 +21,7 @@ from prover.pipeline.board import Board, Clock, DeviceRecord
 from prover.pipeline.clock import EngineClock
 from prover.pipeline.events import EventLog
 from prover.pipeline.finalizer import FinalizerStage
+from prover.pipeline.followers import Followers
 from prover.pipeline.gpu_worker import GpuStage
 from prover.pipeline.interfaces import (
     Cancelled,
@@ -38,7 +39,7 @@ from prover.pipeline.knobs import KnobSet, available_cores
 from prover.pipeline.line import DRAINS, Line
 from prover.pipeline.records import DuplicateJob, EngineStopped, SlotPart, one_line
 from prover.pipeline.synthesis import SynthesisStage
-from prover.pipeline.workers import Steward, WorkerPool
+from prover.pipeline.workers import Steward
 
 if TYPE_CHECKING:
     from prover.device.protocol import Device
@@ -81,14 +82,18 @@ class Engine:
         start = knobs if knobs is not None else KnobSet()
         self._board = Board(clock, EventLog(ring_capacity))
         self._admission = Admission(self._board, start, limits or memory_limits())
-        self._line = Line(self._board, start, self._laggards, Keeper(journal, self._board.clock), self._admission)
+        self._gpu: list[GpuStage] = []
+        self._followers = Followers(self._gpu)
+        self._line = Line(
+            self._board, start, self._followers.laggards, Keeper(journal, self._board.clock), self._admission
+        )
         self._board.on_settle = self._line.book.settle
         self._synthesis = SynthesisStage(self._line, cores or available_cores())
         self._finalizer = FinalizerStage(self._line)
         self._cores = cores or available_cores()
         self._spare = spare
         self._note = note
-        self._gpu: list[GpuStage] = []
+        self._followers.attach(self._line, self._synthesis.pool, self._finalizer.pool)
         self._pools = [self._synthesis.pool, self._finalizer.pool]
         for device in devices:
             self._add_device(device)
@@ -132,6 +137,7 @@ class Engine:
             if self._state != "new":
                 raise EngineStopped("the engine was stopped", "", "make a new one")
             self._state = "running"
+            self._followers.running = True
             self._started = self._board.clock()
             knobs = self._line.book.current
             fields = {
@@ -272,6 +278,7 @@ class Engine:
             first = self._state == "running"
             if first:
                 self._state = "stopping"
+                self._followers.running = False
                 self._line.closed = "the engine stops"
                 self._line.draining = True
                 self._line.channel.set_open(True)  # slots that were begun may end even while paused
@@ -431,53 +438,6 @@ class Engine:
         self._line.channel.wake()
         self._steward.prod()
 
-    def _laggards(self, name: str, knobs: KnobSet) -> tuple[str, ...]:
-        """Who does not follow the wanted value of a knob yet."""
-        if self._state != "running":
-            return ()
-        if name == "synthesis_lookahead":
-            queued = self._line.channel.queued
-            return (f"queue {queued}",) if queued > self._line.channel.capacity else ()
-        if name in ("synthesis_concurrency", "max_parallel_synthesis"):
-            return _sizes([self._synthesis.pool])
-        if name == "gpu_devices":
-            return tuple(
-                f"{stage.pool.name} {len(stage.pool.members)} of {stage.pool.target}"
-                for stage in self._gpu
-                if (len(stage.pool.members) > 0) != (stage.pool.target > 0)
-            )
-        if name == "gpu_workers_per_device":
-            limited = [stage for stage in self._gpu if stage.limit is not None and stage.limit < knobs.integer(name)]
-            short = tuple(f"gpu{stage.record.ordinal} {stage.limit} of {knobs[name]}: memory" for stage in limited)
-            return short + _sizes([stage.pool for stage in self._gpu if stage not in limited])
-        if name in ("total_budget", "pinned_pool_bytes"):
-            return self._admission.lagging()
-        if name == "slot_size":
-            wanted = knobs[name]
-            running = [job for job in self._board.jobs if job.cut_under is not None]
-            return tuple(f"job {job.id}" for job in running if job.cut_under != wanted)
-        readers = self._readers(name)
-        if name == "paused":
-            return tuple(worker.name for pool in readers for worker in pool.busy()) if knobs.flag(name) else ()
-        return tuple(
-            worker.name
-            for pool in readers
-            for worker in pool.busy()
-            if worker.knobs is not None and worker.knobs[name] != knobs[name]
-        )
-
-    def _readers(self, name: str) -> list[WorkerPool]:
-        """The pools whose workers read a knob at their hand-over points."""
-        gpu = [stage.pool for stage in self._gpu]
-        return {
-            "gpu_lock": gpu,
-            "split_prove": gpu,
-            "gpu_threads": gpu,
-            "threads": [self._synthesis.pool],
-            "self_check": [self._finalizer.pool],
-            "paused": [self._synthesis.pool, *gpu],
-        }.get(name, [])
-
     def _refuse_devices(self, value: KnobValue) -> str | None:
         """Why these devices cannot be had."""
         known = {str(ordinal) for ordinal in self._board.devices}
@@ -588,12 +548,6 @@ class Engine:
             self._state = "stopped"
             self._board.announce(EventKind.ENGINE_STOPPED, self._board.clock())
         self._stopped.set()
-
-
-def _sizes(pools: list[WorkerPool]) -> tuple[str, ...]:
-    return tuple(
-        f"{pool.name} {len(pool.members)} of {pool.target}" for pool in pools if len(pool.members) != pool.target
-    )
 
 
 def _names(devices: str, ordinal: int) -> bool:

@@ -3,11 +3,14 @@
 import dataclasses
 import functools
 import itertools
+import os
 import random
 
 import groth16_files as files
 import groth16_model as model
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from prover.curves import BLS12_381, BN254, CURVES
 from prover.device import open_device
@@ -62,6 +65,38 @@ def test_errors_that_cancel_in_a_plain_sum_do_not_cancel_in_a_batch(curve):
     assert a.c != b.c
     swapped = [(public_a, Proof(curve, a.a, a.b, b.c)), (public_b, Proof(curve, b.a, b.b, a.c))]
     assert not any(Verifier(key.verifying).verify_batch(swapped) for _ in range(5))
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, derandomize=True)
+def test_of_a_batch_the_bad_ones_are_found_also_where_their_errors_cancel(curve, data):
+    """C points are handed round among some of the proofs: with coefficients that a forger could foresee, none of the
+    equations' product would show it. One more may be bad by itself.
+    """
+    key, good = statements(curve, 8)
+    verifier = Verifier(key.verifying)
+    order = data.draw(st.permutations(range(8)))
+    ring = order[: data.draw(st.sampled_from([0, 2, 3, 8]))]
+    wrong = list(good)
+    for here, there in zip(ring, [*ring[1:], *ring[:1]], strict=True):
+        public, proof = good[here]
+        wrong[here] = (public, Proof(curve, proof.a, proof.b, good[there][1].c))
+    assert verifier._equation(wrong, [1] * 8, curve.fr.modulus, 1), "the errors do not cancel: nothing was tested"
+    bad = set(ring)
+    if len(ring) < 8 and data.draw(st.booleans()):
+        public, proof = good[order[-1]]
+        wrong[order[-1]] = (public, Proof(curve, proof.c, proof.b, proof.c))
+        bad.add(order[-1])
+    assert verifier.faulty(wrong) == sorted(bad)
+
+
+def test_coefficients_are_the_systems_and_of_128_bits(monkeypatch):
+    key, good = statements(BN254)
+    asked, urandom = [], os.urandom
+    monkeypatch.setattr(os, "urandom", lambda n: asked.append(n) or urandom(n))
+    assert Verifier(key.verifying).verify_batch(good[:3])
+    assert asked == [16] * 3
 
 
 def test_public_inputs_must_be_canonical_and_as_many():

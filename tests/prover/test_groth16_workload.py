@@ -10,6 +10,7 @@ import pytest
 
 from prover.cancel import Cancelled, CancelToken
 from prover.circuits.builtin import builtin
+from prover.curves import CURVES
 from prover.device import open_device
 from prover.errors import InputError
 from prover.formats.zkey import write_zkey
@@ -250,3 +251,33 @@ def test_the_cache_lies_where_the_environment_says(monkeypatch, tmp_path):
     assert cache_root() == os.fspath(tmp_path / "cuzk-top")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert cache_root() == os.fspath(Path.home() / ".cache" / "cuzk-top")
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_sums_of_a_broken_device_make_no_proof_that_verifies_and_raise_nothing(cache, curve):
+    """Garbage that is no point, a point of another proof, no point at all: each is a bad proof, not a failure."""
+    made = CircuitWorkload.open(builtin(NAME, curve), threads=2, cache=cache)
+    inputs, token, device = made.sample_inputs(0, 2), CancelToken(), open_device("host")
+    slot = made.prover(made.synthesize(inputs, [0, 1], 1, token), device, 1, token)
+    for step in (slot.setup, slot.h2d, slot.ntt, slot.msm):
+        step()
+    one, other = slot.d2h()
+    slot.release()
+    assert made.verify(inputs, [0, 1], made.finish([one, other]))
+    for name in ("a", "b_g2", "l", "h"):
+        sound = getattr(one.sums, name)
+        for broken in (sound[::-1], bytes(len(sound)), getattr(other.sums, name)):
+            bad = dataclasses.replace(one, sums=dataclasses.replace(one.sums, **{name: broken}))
+            proofs = made.finish([bad, other])
+            assert not made.verify(inputs, [0, 1], proofs), (name, broken)
+            assert made.verify(inputs, [1], proofs[1:])
+
+
+def test_bytes_that_this_process_did_not_make_are_decoded(workload):
+    """What came from a journal, or was altered on its way."""
+    inputs = workload.sample_inputs(0, 1)
+    (proof,) = run_slot(workload, inputs, [0], open_device("host"))
+    for altered in (proof[:-1] + bytes([proof[-1] ^ 1]), bytes([proof[0] ^ 0x20]) + proof[1:], proof[:-1], b""):
+        assert not workload.verify(inputs, [0], [altered])
+    workload._made._proofs.clear()
+    assert workload.verify(inputs, [0], [proof])
