@@ -36,7 +36,10 @@ def test_a_storm_of_changes_over_two_hundred_real_partitions(workload: CircuitWo
     )
     engine.start()
     storm.blow(actions=1000, partitions=200)
-    assert all(view.wanted == view.in_force and not view.lagging for view in engine.snapshot().knobs)
+    deadline = time.monotonic() + 30
+    while lagging := [view for view in engine.snapshot().knobs if view.wanted != view.in_force or view.lagging]:
+        assert time.monotonic() < deadline, lagging
+        time.sleep(0.01)
     engine.stop()
     storm.check()
     counters = engine.snapshot().counters
