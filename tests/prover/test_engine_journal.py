@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -274,3 +276,47 @@ def test_a_second_process_makes_what_it_is_asked_and_keeps_none(path: Path) -> N
         check_result(second.submit(request(2)).result(30), 2, 1)
         check_result(first.submit(request(1)).result(30), 1, 1)
         assert stages(path) == {"0000": "delivered"}
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from kept_engine import check_result, request, session, stages, until
+from prover.model import EventKind
+from prover.pipeline import journal as module, journal_watch
+from prover.pipeline.interfaces import JobRequest
+from prover.pipeline.journal_watch import JournalWatch
+module.RETRY_S = (0.02, 0.1)
+journal_watch.LOOK_S = 0.01
+path = Path(sys.argv[1])
+with session(path) as (engine, journal):
+    watch = JournalWatch(engine, journal, [])
+    watch.start()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+    count = 0
+    while watch.problem is None:
+        result = engine.submit(JobRequest(count, 2, origin={"text": "x" * 4000})).result(30)
+        check_result(result, count, 2)
+        count += 1
+    print(watch.problem)
+    for number in range(count, count + 20):
+        check_result(engine.submit(request(number, 2)).result(30), number, 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    until(lambda: watch.problem is None)
+    assert journal.flush(30) and journal.lost == 0
+    assert stages(path) == {f"{number:04d}": "delivered" for number in range(count + 20)}
+    until(lambda: [e.fields["trouble"] for e in engine.events(0) if e.kind is EventKind.JOURNAL][-1:] == [False])
+    engine.stop()
+    assert watch.stop()
+"""
+
+
+def test_a_full_disk_stops_no_proof(path: Path) -> None:
+    support = Path(__file__).parents[1] / "support"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path), str(support)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("the journal cannot be written: ") and "make room" in done.stdout
+    assert done.stdout.count("\n") == 1

@@ -229,16 +229,21 @@ class EngineSurvivor:
         self.got: list[tuple[str, str]] = []
         self.files: list[tuple[str, bytes]] = []
 
-    def run(self, name: str, jobs: int, kill_after_s: float | None = None) -> None:
-        """One life, killed so long after it was started, or let end."""
+    def run(self, name: str, jobs: int, kill_after_s: float | None = None, *, at_work: bool = False) -> None:
+        """One life, killed so long after it was started (or, ``at_work``, after its first ``ack``), or let end."""
         command = [sys.executable, __file__, str(self.journal), str(self.out), name, str(jobs)]
         command += [self.circuit] if self.circuit is not None else []
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
+            first = b""
+            while at_work and b"ack" not in first:
+                word = child.stdout.readline()
+                assert word, "it died before its time"
+                first += word
             if kill_after_s is not None:
                 timer = threading.Timer(kill_after_s, child.send_signal, [signal.SIGKILL])
                 timer.start()
-            for line in child.stdout.read().decode().splitlines():
+            for line in (first + child.stdout.read()).decode().splitlines():
                 word, job, *more = line.split()
                 if word == "ack":
                     self.acknowledged.append(job)
