@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prover.errors import InputError, ProverError
+from prover.errors import InputError
 from prover.memory_limits import MemoryLimits, memory_limits
 from prover.model import DeviceView, Event, EventKind, FieldValue, KnobValue, Priority, Snapshot, StageView
 from prover.pipeline.admission import Admission
@@ -23,6 +23,7 @@ from prover.pipeline.events import EventLog
 from prover.pipeline.finalizer import FinalizerStage
 from prover.pipeline.followers import Followers
 from prover.pipeline.gpu_worker import GpuStage
+from prover.pipeline.intake import Intake
 from prover.pipeline.interfaces import (
     Cancelled,
     CancelToken,
@@ -37,7 +38,7 @@ from prover.pipeline.interfaces import (
 from prover.pipeline.keeping import Keeper
 from prover.pipeline.knobs import KnobSet, available_cores
 from prover.pipeline.line import DRAINS, Line
-from prover.pipeline.records import DuplicateJob, EngineStopped, SlotPart, one_line
+from prover.pipeline.records import EngineStopped, SlotPart, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward
 
@@ -87,6 +88,7 @@ class Engine:
         self._line = Line(
             self._board, start, self._followers.laggards, Keeper(journal, self._board.clock), self._admission
         )
+        self._intake = Intake(self._board, self._line)
         self._board.on_settle = self._line.book.settle
         self._synthesis = SynthesisStage(self._line, cores or available_cores())
         self._finalizer = FinalizerStage(self._line)
@@ -165,43 +167,11 @@ class Engine:
 
         Raises ``EngineStopped`` where no job is taken any more, ``InputError`` for an unusable request.
         """
-        return self._take(request, keep=self._line.keeper.journal is not None)
+        return self._intake.take(request)
 
     def resubmit(self, request: JobRequest) -> Future[JobResult]:
         """Queue an open job of the journal again, under its id: what ``resume`` does. Raises like ``submit``."""
-        return self._take(request, keep=False, again=True)
-
-    def _take(self, request: JobRequest, *, keep: bool, again: bool = False) -> Future[JobResult]:
-        if request.partitions < 1:
-            raise InputError("a job has at least one partition", request.id or "", f"not {request.partitions}")
-        line, transaction = self._line, self._board.transaction
-        with transaction:
-            job = line.reserve(request, again=again)
-            if not keep:
-                try:
-                    return line.submit(request, job)
-                finally:
-                    line.keeper.release(job)
-            circuit = request.circuit or next(iter(line.workloads), "")
-        try:
-            line.keeper.submitted(job, request, circuit)
-            return self._admit(request, job)
-        except DuplicateJob:
-            if request.id is not None:
-                raise
-        finally:
-            with transaction:
-                line.keeper.release(job)
-        return self._take(request, keep=keep)  # an earlier session's job was named by this number
-
-    def _admit(self, request: JobRequest, job: str) -> Future[JobResult]:
-        """Queue a job that is kept. One that is refused after all was never acknowledged."""
-        try:
-            with self._board.transaction:
-                return self._line.submit(request, job)
-        except ProverError as error:
-            self._line.keeper.withdrawn(job, str(error))
-            raise
+        return self._intake.take(request, again=True)
 
     def cancel(self, job: str) -> bool:
         """Cancel a job; False if it is unknown or ended."""
