@@ -377,4 +377,4 @@ def test_killed_at_random_moments_nothing_acknowledged_is_lost_or_delivered_twic
         survivor.check_nothing_is_lost()
     survivor.run("last", 1)
     survivor.check_all_is_done()
-    assert "last-0" in survivor.acknowledged and len(survivor.acknowledged) > 8
+    assert {"w1-0", "w7-0", "last-0"} <= survivor.acknowledged
