@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 Interval = tuple[float, float]
 
@@ -110,13 +109,13 @@ def steady_utilisation(busy: Sequence[Interval]) -> float | None:
     return length(busy[:-1]) / (busy[-1][0] - busy[0][0])
 
 
-@dataclass(slots=True)
 class Switch:
     """Something that is on or off."""
 
-    times: IntervalSet = field(default_factory=IntervalSet)
-    """When it was on, what goes on now apart."""
-    since: float | None = None
+    def __init__(self) -> None:
+        self.times = IntervalSet()
+        """When it was on, what goes on now apart."""
+        self.since: float | None = None
 
     def turn(self, on: bool, at: float) -> None:
         """It is on, or off, from now on."""
