@@ -39,6 +39,10 @@ class EngineClock:
         """A condition of this lock whose timeouts are this clock's seconds."""
         return threading.Condition(lock)
 
+    def event(self) -> threading.Event:
+        """An event for whose setting threads that take part may wait."""
+        return threading.Event()
+
     def thread(self, target: Callable[..., None], name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
         """A daemon thread that takes part from its start to its end."""
         return threading.Thread(target=target, name=name, args=args, daemon=True)
@@ -122,6 +126,9 @@ class VirtualClock(EngineClock):
 
     def condition(self, lock: threading.Lock) -> threading.Condition:
         return _VirtualCondition(lock, self)
+
+    def event(self) -> threading.Event:
+        return _Event(self)
 
     def thread(self, target: Callable[..., None], name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
         return _Participant(self, target, name, args)
@@ -340,6 +347,23 @@ class _VirtualCondition(_Condition):
 
     def notify_all(self) -> None:
         self.notify(len(self._queue))
+
+
+class _Event(threading.Event):
+    """Waited for in a clock's time."""
+
+    def __init__(self, clock: EngineClock) -> None:
+        super().__init__()
+        self._changed = clock.condition(threading.Lock())
+
+    def set(self) -> None:
+        with self._changed:
+            super().set()
+            self._changed.notify_all()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(self.is_set, timeout)
 
 
 class _Participant(threading.Thread):

@@ -125,7 +125,7 @@ class Engine:
         self._state = "new"
         self._drain_until = float("inf")
         self._stopped = threading.Event()
-        self.accepting = threading.Event()
+        self.accepting = self._board.clock.event()
         """Set but while the engine drains."""
         self.accepting.set()
 

@@ -130,8 +130,7 @@ class Feeder:
             try:
                 return self._engine.submit(JobRequest(inputs, self._partitions, origin=origin))
             except Draining:
-                with self._clock.outside():
-                    self._engine.accepting.wait()
+                self._engine.accepting.wait()
 
     def _ended(self, number: int, future: Future[JobResult]) -> None:
         error = future.exception()

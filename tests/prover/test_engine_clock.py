@@ -137,6 +137,27 @@ def test_notify_wakes_so_many_and_the_oldest_first() -> None:
     assert sorted(seen) == [(1, 10.0), (2, 20.0), (3, 20.0), (4, 30.0), (5, 30.0)]
 
 
+def test_an_event_is_waited_for_in_the_clocks_time() -> None:
+    clock = VirtualClock()
+    event = clock.event()
+    seen: list[tuple[bool, float]] = []
+
+    def waiter() -> None:
+        seen.append((event.wait(2.0), clock()))
+        seen.append((event.wait(), clock()))
+        seen.append((event.wait(0.0), clock()))
+
+    def setter() -> None:
+        clock.sleep(9.0)
+        assert not event.is_set()
+        event.set()
+
+    together(clock, waiter, setter)
+    assert seen == [(False, 2.0), (True, 9.0), (True, 9.0)]
+    event.clear()
+    assert not event.is_set()
+
+
 def test_cancelling_ends_a_sleep_at_that_moment() -> None:
     clock, token = VirtualClock(), CancelToken()
     seen = []

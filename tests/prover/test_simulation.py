@@ -24,6 +24,7 @@ from prover.simulation.box import ModelledEngine, modelled_knobs
 from prover.simulation.contention import Machine, Slowdown
 from prover.simulation.memory import Memory
 from prover.simulation.model import GIB
+from prover.simulation.model_file import parse_model
 from prover.simulation.presets import preset, preset_names
 from prover.simulation.spread import Spread, Timing, position
 from prover.timeline import RunFigures, Timeline
@@ -468,3 +469,29 @@ def test_a_stopped_box_leaves_no_thread() -> None:
     with watched("porep-partitions", 5) as seen:
         seen.stretch(100)
     assert set(threading.enumerate()) <= before
+
+
+def test_draining_and_resuming_stand_still_and_go_on() -> None:
+    with watched("porep-partitions", 5) as seen:
+        seen.stretch(200)
+        seen.engine.drain()
+        seen.stretch(300)
+        idle = seen.stretch(100)
+        assert (idle.proofs, idle.partitions, idle.devices[0].busy_s) == (0, 0, 0.0)
+        assert seen.engine.modelled.memory.used == 69 * GIB
+        seen.engine.resume()
+        assert seen.stretch(300).proofs >= 5
+
+
+def test_a_model_of_two_devices_uses_both() -> None:
+    text = "knobs.synthesis_concurrency = 8\nsynthesis.partition_s = 4\ndevice = { count = 2, msm.partition_s = 2 }\n"
+    model = parse_model(text, "two", "two", REGISTRY)
+    clock = VirtualClock()
+    with clock.attending():
+        engine = ModelledEngine(model, modelled_knobs(model), clock)
+        engine.start()
+        sweep = Sweep(lambda job: job, 1, 40, [16], fold_s=2.0)
+        (level,) = sweep.measure(engine, lambda *_: None, CancelToken())
+        engine.stop()
+    assert level.run.seconds_per_proof == pytest.approx(44 / 40)  # a synthesis, then twenty proofs on each device
+    assert [device.busy_s for device in level.run.devices] == pytest.approx([40.0, 40.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -195,3 +196,11 @@ def test_whatever_is_put_in_place_of_whatever_value_is_a_model_or_one_line(data:
             assert "\n" not in str(error)
         else:
             assert model.synthesis.time.seconds(model.partitions, 0.99) >= 0
+
+
+def test_the_model_that_the_documentation_shows_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
+    (block,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    model = parse(block)
+    assert (model.name, model.device.count, model.memory.filled) == ("my box", 2, 0.6)
+    assert model.device.pinned.partition_s == 0.2
