@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prover.errors import InputError
+from prover.formats.errors import printable
 from prover.model import KnobValue
 from prover.pipeline.knobs import KnobError, KnobSpec, spec_of
 from prover.simulation.contention import Slowdown
@@ -165,7 +166,7 @@ class _Table:
     def wrong(self, key: str, what: str, fix: str) -> ModelError:
         """The error of a key."""
         where = f"{self._path}.{key}" if self._path else key
-        return ModelError(what, f"{self._source}: {where}", fix)
+        return ModelError(what, f"{self._source}: {printable(where)}", fix)
 
     def take(self, key: str, default: T | None = None) -> Any:
         """The value of a key."""
