@@ -117,6 +117,19 @@ def _cupy() -> Check:
     return Check("cupy", True, "installed, version not known")
 
 
+def _wasmtime() -> Check:
+    from prover.circom.sandbox import load_wasmtime
+    from prover.errors import MachineLacks
+
+    try:
+        load_wasmtime()
+    except MachineLacks as error:
+        return Check("wasmtime", False, error.where, error.fix)
+    from importlib import metadata
+
+    return Check("wasmtime", True, f"wasmtime {metadata.version('wasmtime')}, for --wasm")
+
+
 def nvrtc_library() -> Path | None:
     """The NVRTC that the PyPI wheels install, if any."""
     spec = importlib.util.find_spec("nvidia")
@@ -185,6 +198,7 @@ _CHECKS: tuple[Callable[[], Check | tuple[Check, ...]], ...] = (
     _gpus,
     _cupy,
     _nvrtc,
+    _wasmtime,
     _terminal,
     _cache,
     _state,

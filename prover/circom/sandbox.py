@@ -134,7 +134,6 @@ class Sandbox:
         self._made: list[_Machine] = []
         self._idle = [self._machine(engine, module)]
         weakref.finalize(self, _close, self._made)  # also at exit: while wasmtime itself is still there
-        self._imports = [entry.name or "" for entry in module.imports]
         self.interface = Interface(
             {(entry.module, entry.name or ""): self._kind(entry.type) for entry in module.imports},
             {entry.name: self._kind(entry.type) for entry in module.exports},
@@ -221,12 +220,14 @@ class Sandbox:
             raise NotModule(_one_line(error)) from None
 
     def _link(self, store: wasmtime.Store, machine: _Machine, memory: wasmtime.Memory) -> Any:
-        """Fresh instances of the three modules; the driver's exports."""
-        instance = self._wasmtime.Instance
-        runtime = instance(store, machine.runtime, [memory]).exports(store)
-        generator = instance(store, machine.generator, [runtime[name] for name in self._imports]).exports(store)
-        wanted = [memory, *(_source(entry, runtime, generator) for entry in machine.driver.imports[1:])]
-        return instance(store, machine.driver, wanted).exports(store)
+        """Fresh instances of the three modules; the driver's exports. The linker knows their names: to ask each module
+        for its exports would take longer than many a witness.
+        """
+        linker = self._wasmtime.Linker(machine.engine)
+        linker.define(store, "buffer", "memory", memory)
+        linker.define_instance(store, "runtime", linker.instantiate(store, machine.runtime))
+        linker.define_instance(store, "generator", linker.instantiate(store, machine.generator))
+        return linker.instantiate(store, machine.driver).exports(store)
 
     @property
     def memory_bytes(self) -> int:
@@ -303,10 +304,6 @@ def _close(machines: list[_Machine]) -> None:
     for machine in machines:
         for part in (machine.driver, machine.runtime, machine.generator, machine.engine):
             part.close()
-
-
-def _source(entry: Any, runtime: Any, generator: Any) -> Any:
-    return (runtime if entry.module == "runtime" else generator)[entry.name]
 
 
 def _one_line(error: object) -> str:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from kept_engine import Gate
@@ -358,3 +360,59 @@ def test_an_input_that_changed_between_sessions(tmp_path, change):
             assert rig.public("a") == [22]
         else:
             assert not rig.there("a")
+
+
+def test_what_a_drain_lets_end_is_handed_over(tmp_path):
+    gate = Gate("msm")
+    with spooling(tmp_path / "in", ReadingWorkload(step=gate)) as rig:
+        rig.put("a.json", 1)
+        rig.wait(lambda: rig.workload.calls["msm"])
+        rig.spool.stop_taking()
+        rig.put("b.json", 2)
+        opener = threading.Timer(0.2, gate.open.set)
+        opener.start()
+        rig.engine.stop(drain_timeout_s=20)
+        rig.spool.stop()
+        opener.join()
+        assert rig.there("a")
+        assert not rig.there("b")
+
+
+def _as_nobody(folder, told) -> int:
+    """In a process of its own: a user who may read the folder, until it is opened."""
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    with spooling(folder) as rig:
+        rig.wait(lambda: rig.spool.trouble)
+        assert "cannot be written" in rig.spool.trouble and "\n" not in rig.spool.trouble
+        assert rig.spool.counts.taken == 0
+        os.write(told, b"trouble\n")
+        rig.wait(lambda: rig.there("a"))
+        rig.wait(lambda: rig.spool.trouble is None)
+        assert len(rig.lines) == 2, rig.lines
+    return 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_folder_that_may_not_be_written_is_one_line_and_nothing_is_taken():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "in"
+        folder.mkdir()
+        Path(name).chmod(0o755)
+        (folder / "a.json").write_text('{"n": 1}')
+        (folder / "a.json").chmod(0o644)
+        folder.chmod(0o555)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = _as_nobody(folder, writing)
+            finally:
+                os._exit(code)
+        os.close(writing)
+        assert os.read(reading, 100) == b"trouble\n"
+        folder.chmod(0o777)
+        assert os.waitpid(child, 0)[1] == 0
+        os.close(reading)
+        assert json.loads((folder / "a.public.json").read_bytes()) == [1]
