@@ -50,6 +50,8 @@ def test_the_story_of_a_job_in_the_daemons_words() -> None:
         " INFO cuzk_top::engine: job dequeued for proving job_id=job-1 proof_kind=fake",
         " INFO synth_single{proof_kind=fake}: cuzk_top::engine: processing batch batch_size=1 proof_kind=fake "
         "slot_size=1",
+        " INFO synth_single{proof_kind=fake}: cuzk_top::engine: dispatching per-partition synthesis (budget-gated) "
+        "job_id=job-1 num_partitions=2",
         " INFO cuzk_top::engine: partition synthesis complete, pushing to GPU queue job_id=job-1 partition=0 "
         "synth_ms=1000",
         " INFO cuzk_top::engine: partition synthesis complete, pushing to GPU queue job_id=job-1 partition=1 "
@@ -106,7 +108,7 @@ def test_standard_mode_failures_knobs_and_ends_have_their_lines() -> None:
         "ERROR cuzk_top::engine: job failed job_id=job-1 error=job job-1, partition 0, 1, synthesis: MemoryError: "
         "no room",
         "ERROR cuzk_top::engine: partition GPU proving failed error=MemoryError: full job_id=job-2 partition=0-1",
-        " WARN cuzk_top::engine: proof self-check FAILED — proof is invalid job_id=job-3 partition=0-1",
+        " WARN cuzk_top::engine: proof self-check FAILED — proof is invalid job_id=job-3 partition=0-1 gpu=0",
         " INFO cuzk_top::engine: synthesis complete, sending to GPU synth_ms=2000 circuit_id=fake batch_size=2 "
         "sectors=1 job_id=job-3",
         " WARN cuzk_top::engine: job cancelled job_id=job-4",
