@@ -35,11 +35,12 @@ from prover.pipeline.delivery import deliver, finish_deliveries
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import JobRequest, JobResult
 from prover.pipeline.journal import Journal
-from prover.pipeline.journal_records import InputFile, OpenJob, Stage, identify
+from prover.pipeline.journal_records import ENDED, InputFile, OpenJob, Stage, identify
+from prover.pipeline.line import WRONG_PROOF
 from prover.pipeline.records import Draining, DuplicateJob, EngineStopped, JobCancelled, one_line
 from prover.pipeline.resume import Remade
 from prover.pipeline.spool_files import Identity, Kind
-from prover.pipeline.spool_watch import FolderWatch
+from prover.pipeline.spool_watch import FolderClaim, FolderWatch
 
 MOST_IN_FLIGHT = 64
 """Jobs that the engine has at once: enough for every stage and for batches, whatever lies in the folder."""
@@ -153,6 +154,7 @@ class Spool:
         self._at_work = False
         self._taking = True
         self._stopping = False
+        self._claim = FolderClaim(self.folder)
         self._watch = FolderWatch(self.folder, self._changed)
         self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
 
@@ -181,6 +183,7 @@ class Spool:
         self._watch.stop()
         if self._thread.ident is not None:
             self._thread.join()
+        self._claim.release()
 
     @property
     def idle(self) -> bool:
@@ -306,12 +309,19 @@ class Spool:
             with os.scandir(self.folder) as entries:
                 names = {entry.name for entry in entries}
             writable = os.access(self.folder, os.W_OK | os.X_OK)
+            ours = writable and self._claim.hold()
         except OSError as error:
             self._trouble("folder", f"the spool cannot be read: {printable(str(self.folder))}: {error.strerror}")
             self._retry_soon()
             return
         if not writable:
             self._trouble("folder", f"the spool cannot be written, nothing is taken: {printable(str(self.folder))}")
+            self._retry_soon()
+            return
+        if not ours:
+            self._trouble(
+                "folder", f"another process works on this spool: {printable(str(self.folder))}: stop that one"
+            )
             self._retry_soon()
             return
         self._trouble("folder", None)
@@ -468,6 +478,8 @@ class Spool:
             self._hand_over(entry)
             return
         fault = entry.item.fault if entry.item is not None else None
+        if fault is None and WRONG_PROOF in str(error):
+            fault = WRONG_PROOF
         if isinstance(error, JobCancelled):
             if not self._taking:
                 return  # the engine stops
@@ -546,8 +558,14 @@ class Spool:
                 raise WriteError(self.folder, OSError(0, "the outputs cannot be put in place"))
             return
         answer = deliver(self._journal, job, contents)
-        if answer.refused:
+        if not answer.refused:
+            return
+        stage, _ = self._journal.stage(job) or (None, None)
+        if stage in ENDED or stage is Stage.DELIVERING:
             self._say(f"{answer.reason}: nothing is written", True)
+            return
+        write_files({os.fspath(path): content for path, content in contents.items()})  # it lost what it knew of the job
+        self._journal.ended(job, Stage.DELIVERED)
 
     # -- trouble ------------------------------------------------------------------------------------------------------
 

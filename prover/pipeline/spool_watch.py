@@ -1,7 +1,12 @@
-"""Watches a folder through watchfiles: one that vanishes, comes back or is replaced too."""
+"""A spool's folder as a whole: watched through watchfiles, and held against other processes. It may vanish, come back
+or be replaced by another of its name.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +17,41 @@ _DEBOUNCE_MS = 50
 
 Changed = Callable[[set[str] | None], None]
 """Told the names that changed; None if anything may have."""
+
+
+class FolderClaim:
+    """A lock on the folder itself, for as long as it is there: two processes would prove everything twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def hold(self) -> bool:
+        """Whether the folder that now bears the name is ours, or could be. A file system without locks has none."""
+        if self._descriptor is not None and self._is_it(self._descriptor):
+            return True
+        self.release()
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                os.close(descriptor)
+                return False
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Let it go."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _is_it(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(self._folder.stat(), os.fstat(descriptor))
+        except OSError:
+            return False
 
 
 class FolderWatch:

@@ -416,3 +416,30 @@ def test_a_folder_that_may_not_be_written_is_one_line_and_nothing_is_taken():
         assert os.waitpid(child, 0)[1] == 0
         os.close(reading)
         assert json.loads((folder / "a.public.json").read_bytes()) == [1]
+
+
+def test_one_process_at_a_time_works_on_a_folder(tmp_path):
+    """A lock of another open file, as another process would have."""
+    with spooling(tmp_path / "in") as first:
+        first.put("a.json", 1)
+        first.wait(lambda: first.there("a"))
+        with spooling(tmp_path / "in") as second:
+            second.wait(lambda: second.spool.trouble)
+            assert "another process works on this spool" in str(second.spool.trouble)
+            first.put("b.json", 2)
+            first.wait(lambda: first.there("b"))
+            assert second.spool.counts.taken == 0
+            first.spool.stop()
+            second.put("c.json", 3)
+            second.wait(lambda: second.there("c"))
+
+
+def test_a_bad_one_in_a_batch_is_rejected_alone(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(8):
+        (folder / f"{number}.json").write_text('{"bad": 1}' if number == 3 else json.dumps({"n": number}))
+    with spooling(folder, knobs={"max_batch_size": 4, "max_batch_wait_ms": 200}) as rig:
+        rig.wait(lambda: rig.spool.counts.delivered == 7 and rig.spool.counts.rejected == 1)
+        assert (folder / "rejected" / "3.json").exists()
+        assert all(rig.public(str(number)) == [number] for number in range(8) if number != 3)

@@ -92,6 +92,27 @@ def test_a_proof_is_told_of_the_content_that_was_read(tmp_path):
         workload.documents(FileInput(path), proof)
 
 
+def test_a_witness_that_is_none_is_its_files_fault(tmp_path):
+    """Every value is one of the field's, and one of them is wrong."""
+    workload = WitnessFiles.open(mix("bn128") / "circuit.zkey", cache=tmp_path / "cache")
+    data = bytearray((mix("bn128") / "witness.wtns").read_bytes())
+    data[-32] ^= 1
+    path = tmp_path / "wrong.wtns"
+    path.write_bytes(data)
+    wrong, right = FileInput(path), FileInput(mix("bn128") / "witness.wtns")
+    engine = Engine(workload, [HostDevice()], KnobSet({"max_batch_size": 2, "max_batch_wait_ms": 100}))
+    engine.start()
+    try:
+        futures = [engine.submit(JobRequest([item], 1)) for item in (wrong, right)]
+        assert futures[1].result().verified
+        with pytest.raises(JobFailed, match="does not verify"):
+            futures[0].result()
+    finally:
+        engine.stop()
+    assert wrong.fault is not None and "does not verify" in wrong.fault
+    assert right.fault is None
+
+
 def test_key_and_generator_are_of_one_circuit(tmp_path):
     with pytest.raises(InputError, match="generator over bn128, the key is over bls12-381"):
         WasmInputs.open_with(mix("bls12-381") / "circuit.zkey", wasm("bn128"), cache=tmp_path)

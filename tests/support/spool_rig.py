@@ -14,6 +14,7 @@ from fake_workload import Buffers, FakeWorkload, fake_device
 from prover.cancel import CancelToken
 from prover.errors import InputError
 from prover.file_input import FileInput
+from prover.model import KnobValue
 from prover.pipeline import spool_files
 from prover.pipeline.engine import Engine
 from prover.pipeline.journal import Journal
@@ -103,13 +104,14 @@ def spooling(
     start: bool = True,
     settle_s: float = 0.05,
     patience_s: float = 0.6,
+    knobs: dict[str, KnobValue] | None = None,
     **more: Any,
 ) -> Iterator[Rig]:
     """A spool and its engine, both ended at the end."""
     folder.mkdir(exist_ok=True)
     workload = workload or ReadingWorkload()
     book = Journal.open(journal) if journal is not None else None
-    engine = Engine(workload, [fake_device()], KnobSet(), cores=4, journal=book)
+    engine = Engine(workload, [fake_device()], KnobSet(knobs or {}), cores=4, journal=book)
     lines: list[str] = []
     spool = Spool(
         engine,
