@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from console.commands.open_console import configure_look, configure_recording, open_console, print_once, settings_of
 from console.settings import ConsoleSettings, config_path, read_knob_table, state_folder
-from console.storage import read_storage_section
+from console.storage import read_storage_section, with_journal
 from console.windows import DEFAULT_WINDOW, WINDOWS
 from prover.errors import InputError, MachineLacks
 
@@ -73,7 +73,9 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     with contextlib.suppress(MachineLacks):  # the pane says that no log is kept
         log = LogFile(state_folder() / "logs", stem="simulated")
     clock, offset = PacedClock(args.speed), time.time()
-    begin = starter(model, knobs, args.clients or model.clients, clock, log, offset)
+    storage = read_storage_section(config_path(args.config), required=False)
+    kept = with_journal(replace(storage, journal=False), args.journal)  # the prover's own journal is not the model's
+    begin = starter(model, knobs, args.clients or model.clients, clock, log, offset, kept)
     engine = HostedEngine(begin, f"{model.name}, {model.partitions} partitions", clock, simulated=True)
 
     def memory() -> tuple[int, int] | None:
@@ -82,7 +84,6 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
 
     path = settings.log_path or (log.path if log is not None else None)
     machine = ModelledMachine(clock, memory)
-    storage = read_storage_section(config_path(args.config), required=False)
     recorder = begin_recording(
         args.record, replace(storage, record=False), engine, offset, machine=machine, simulated=True
     )

@@ -21,7 +21,9 @@ from prover.simulation.model import Model
 from prover.simulation.presets import DEFAULT, preset
 
 if TYPE_CHECKING:
+    from console.storage import Storage
     from prover.pipeline.feeder import Feeder
+    from prover.pipeline.journal_watch import JournalWatch
     from prover.pipeline.log import LogFile, LogWriter
 
 
@@ -43,8 +45,15 @@ def choose_model(name: str | None, path: str | None, device: str = "auto", parti
 class ModelledSession(HostedSession):
     """``Session``, whose time ends with it."""
 
-    def __init__(self, engine: ModelledEngine, feeder: Feeder, writer: LogWriter | None, clock: PacedClock) -> None:
-        super().__init__(engine, feeder, writer)
+    def __init__(
+        self,
+        engine: ModelledEngine,
+        feeder: Feeder,
+        writer: LogWriter | None,
+        watch: JournalWatch | None,
+        clock: PacedClock,
+    ) -> None:
+        super().__init__(engine, feeder, writer, watch)
         self._clock = clock
 
     def stop(self, *, drain: bool = False) -> None:
@@ -85,23 +94,45 @@ class ModelledMachine:
 
 
 def starter(
-    model: Model, knobs: KnobSet, clients: int, clock: PacedClock, log: LogFile | None, wall_offset_s: float
+    model: Model,
+    knobs: KnobSet,
+    clients: int,
+    clock: PacedClock,
+    log: LogFile | None,
+    wall_offset_s: float,
+    storage: Storage | None = None,
 ) -> Starter:
-    """What starts a modelled box with so many clients. ``wall_offset_s``: the clock's 0 in seconds since 1970."""
+    """What starts a modelled box with so many clients and the journal of ``storage``.
+
+    ``wall_offset_s`` is the clock's 0 in seconds since 1970.
+    """
 
     def start(progress: Progress, cancel: CancelToken) -> Session:
         from prover.pipeline.feeder import Feeder
+        from prover.pipeline.journal_watch import JournalWatch
         from prover.pipeline.log import LogWriter
+        from prover.simulation.jobs import ModelledJobs, modelled_origin
 
-        engine = ModelledEngine(model, knobs, clock)
+        journal = storage.open() if storage is not None else None
+        engine = ModelledEngine(model, knobs, clock, journal)
         writer: LogWriter | None = None
         if log is not None:
             level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
             writer = LogWriter(engine.event_log, log, level, wall_offset_s, simulated=True)
             writer.start()
         engine.start()
-        feeder = Feeder(engine, lambda job: job, model.partitions, clients, clock=clock)
+        watch = JournalWatch(engine, journal, [ModelledJobs(model)]) if journal is not None else None
+        if watch is not None:
+            watch.start()
+        feeder = Feeder(
+            engine,
+            lambda job: job,
+            model.partitions,
+            clients,
+            clock=clock,
+            origin=lambda job: modelled_origin(model, job),
+        )
         feeder.start()
-        return ModelledSession(engine, feeder, writer, clock)
+        return ModelledSession(engine, feeder, writer, watch, clock)
 
     return start

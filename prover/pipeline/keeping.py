@@ -2,7 +2,8 @@
 
 Without a journal every method does nothing. With one, what is told within a transaction is appended to the journal's
 queue and costs some microseconds; what has to be on the disk is waited for outside the engine's lock: a job's
-submission before its future is given out, its hand-over before the future is set.
+submission before its future is given out, its hand-over before the future is set. A clock that is not real time stands
+still meanwhile.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ class Keeper:
 
     def __init__(self, journal: Journal | None, clock: EngineClock, wall: Callable[[], float] = time.time) -> None:
         self.journal = journal
-        self._clock = clock
         self._wall = wall
         self._offset = wall() - clock()
         self._prefix = ""
@@ -109,8 +109,7 @@ class Keeper:
             request.origin,
             request.files,
         )
-        with self._clock.outside():
-            answer = self.journal.submit(entry).result()
+        answer = self.journal.submit(entry).result()
         if answer.refused:
             raise DuplicateJob("a job of that id was submitted before", job, "give each job its own id")
 
@@ -227,8 +226,7 @@ class Keeper:
         """Give the proofs out if the claim is ours. A journal that does not know the job's proofs (it was full for a
         time, and lost some) is no reason to withhold them; one that knows of another hand-over is.
         """
-        with self._clock.outside():
-            answer = claim.result()
+        answer = claim.result()
         if answer.refused:
             stage, _ = journal.stage(job.id) or (None, None)
             if stage is Stage.DELIVERING or stage in ENDED:
@@ -238,8 +236,7 @@ class Keeper:
         job.future.set_result(result)
 
     def _tell(self, answer: Answer, job: Job, failure: ProverError) -> None:
-        with self._clock.outside():
-            answer.result()
+        answer.result()
         job.future.set_exception(failure)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from prover.memory_limits import MemoryLimits
 from prover.model import KnobValue, Snapshot
@@ -12,6 +13,9 @@ from prover.pipeline.engine import Engine
 from prover.pipeline.knobs import KnobSet, load_knobs
 from prover.simulation.model import Model
 from prover.simulation.workload import ModelledWorkload
+
+if TYPE_CHECKING:
+    from prover.pipeline.journal import Journal
 
 NOTE = "SIMULATED: a modelled box, no proofs are made"
 
@@ -30,12 +34,14 @@ def modelled_knobs(
 class ModelledEngine(Engine):
     """The engine, whose picture says that it is simulated, and how much memory the model has in use."""
 
-    def __init__(self, model: Model, knobs: KnobSet, clock: EngineClock) -> None:
+    def __init__(self, model: Model, knobs: KnobSet, clock: EngineClock, journal: Journal | None = None) -> None:
         self.model = model
         self.modelled = ModelledWorkload(model, clock, lambda: self.knobs)
         total = model.memory.total or None
         limits = MemoryLimits(total, None, total, 0)
-        super().__init__(self.modelled, self.modelled.devices(), knobs, clock=clock, note=NOTE, limits=limits)
+        super().__init__(
+            self.modelled, self.modelled.devices(), knobs, clock=clock, note=NOTE, journal=journal, limits=limits
+        )
 
     def snapshot(self) -> Snapshot:
         """The picture now. Takes no lock and waits for nobody."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,6 +24,8 @@ from console.screens.plain import screen_text
 from console.settings import ConsoleSettings
 from console.theming import read_themes
 from prover.model import Counters
+from prover.pipeline.journal import Journal
+from prover.pipeline.journal_records import JobEntry, OpenJob
 
 ROOT = Path(__file__).parents[2]
 
@@ -243,3 +246,40 @@ def test_a_bad_model_file_is_told_with_file_and_key(tmp_path: Path, capsys: pyte
 
 def test_the_window_grows_with_the_speed() -> None:
     assert [simulate._window(speed) for speed in (1, 4, 5, 20, 100, 5000)] == [60.0, 60.0, 120.0, 300.0, 600.0, 600.0]
+
+
+def test_a_journal_is_kept_where_it_is_asked_for_and_an_interrupted_session_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "model.sqlite3"
+    real = JobEntry("real", "porep-32g", 1, 0.0, 2, None, {"circuit": "poseidon-merkle-13", "number": 0}, ())
+
+    def session() -> tuple[int, list[OpenJob]]:
+        feed = simulate._feed(command("--speed", "500", "-j", "2", "--journal", str(path)), ConsoleSettings())
+        feed.start()
+        end = time.monotonic() + 30
+        while (done := feed.poll(60.0).snapshot.counters.jobs_done) < 2:
+            assert time.monotonic() < end and feed.failure is None
+            time.sleep(0.02)
+        assert feed.stop(30.0)
+        journal = Journal.open(path)
+        left = journal.open_jobs()
+        assert left is not None and journal.close()
+        return done, left
+
+    journal = Journal.open(path)
+    assert journal.submit(real).result(10).durable and journal.close()
+    done, left = session()
+    assert done >= 2
+    cut_short = {job.entry.id for job in left} - {"real"}
+    assert 1 <= len(cut_short) <= 2  # two clients: what they had in flight
+    assert all(job.entry.request["simulated"] == "porep-standard" for job in left if job.entry.id in cut_short)
+    _, left = session()
+    later = {job.entry.id for job in left}
+    assert "real" in later and not later & cut_short  # they went on and ended; what is no model's is left alone
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT COUNT(*) FROM proofs WHERE verified").fetchone() == (0,)
+    connection.close()
+
+
+def test_no_journal_is_kept_unasked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["simulate", "--once", "--speed", "500"]) == 0
+    assert not list(tmp_path.rglob("*.sqlite3"))
