@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from prover.pipeline.engine import Engine
 from prover.pipeline.journal import Journal
+from prover.pipeline.records import one_line
 from prover.pipeline.resume import Submitter, resume
 
 LOOK_S = 0.5
@@ -70,7 +71,12 @@ class JournalWatch:
         return f"; {lost} entries were lost" if lost else ""
 
     def _resume(self) -> None:
-        done = resume(self._engine, self._journal, self._submitters)
+        try:
+            done = resume(self._engine, self._journal, self._submitters)
+        except Exception as error:  # noqa: BLE001 - a defect of a submitter's: its jobs stay open, the engine goes on
+            self._resumed = True
+            self._engine.tell_journal(f"not all jobs could be resumed: {one_line(error)}", trouble=True)
+            return
         if done is None:
             return
         self._resumed = True

@@ -119,7 +119,7 @@ class Keeper:
             self.journal.prioritised(job.id, int(job.priority))
 
     def withdrawn(self, job: str, why: str) -> None:
-        """A job that was kept is not taken after all."""
+        """A job that was kept is not taken after all, or will not be delivered: no session is to resume it."""
         if self.journal is not None:
             self.journal.ended(job, Stage.CANCELLED, why)
 

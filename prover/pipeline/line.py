@@ -179,6 +179,7 @@ class Line:
         now = self.board.clock()
         self.scheduler.drop(job.seq)
         job.trimmed = True
+        self.keeper.withdrawn(job.id, "what was not begun was cancelled")  # what is under way will not be delivered
         self.board.synthesised(job, len(left))
         self.board.mark(job, left, PartitionState.CANCELLED)
         self.board.announce(EventKind.PARTITION_CANCELLED, now, job=job, partitions=left)

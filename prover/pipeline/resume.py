@@ -19,7 +19,7 @@ from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import JobRequest, JobResult, Workload, is_simulated
 from prover.pipeline.journal import Journal
 from prover.pipeline.journal_records import OpenJob, Stage
-from prover.pipeline.records import DuplicateJob, EngineStopped, one_line
+from prover.pipeline.records import DuplicateJob, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,11 @@ def _resume_one(
     )
     try:
         future = engine.resubmit(request)
-    except (DuplicateJob, EngineStopped):
-        return  # it goes on already, or waits for the next session
+    except DuplicateJob:
+        return  # it goes on already
+    except ProverError:
+        done.left[entry.circuit] += 1  # the engine stops, or takes no such job: it waits for another session
+        return
     done.futures[entry.id] = future
     done.proofs += len(proofs)
     done.partitions += entry.partitions

@@ -146,6 +146,20 @@ def test_a_job_that_comes_while_the_engine_stops_is_not_taken_and_not_resumed(pa
         assert journal.flush(30) and stages(path) == {"0000": "cancelled"}
 
 
+def test_a_job_whose_rest_was_cancelled_is_not_resumed(path: Path) -> None:
+    gate = Gate("msm")
+    workload = FakeWorkload(gate)
+    with session(path, workload) as (engine, journal):
+        future = engine.submit(request(1, 8))
+        until(lambda: workload.running["msm"])
+        assert engine.cancel_remaining("0000")
+        assert journal.flush(30) and stages(path) == {"0000": "cancelled"} and not future.done()
+        gate.open.set()
+        assert future.exception(30)
+        assert journal.flush(30) and stages(path) == {"0000": "cancelled"}
+        assert journal.devices()[0].good == engine.snapshot().devices[0].proofs_good > 0
+
+
 def test_a_request_that_cannot_be_kept_is_refused(path: Path) -> None:
     with session(path) as (engine, journal):
         with pytest.raises(InputError, match="origin is not JSON"):

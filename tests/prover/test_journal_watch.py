@@ -139,6 +139,32 @@ def test_what_cannot_go_on_is_trouble(path: Path, tmp_path: Path) -> None:
         witness_request([witness])
 
 
+class Broken(SampleJobs):
+    """A submitter with a defect."""
+
+    def remake(self, job: Any) -> Any:
+        raise ZeroDivisionError("of its own")
+
+
+def test_a_submitters_defect_loses_no_job_and_stops_no_engine(path: Path) -> None:
+    leave_open(path)
+    with session(path) as (engine, journal):
+        watch = JournalWatch(engine, journal, [Broken(Numbers())])
+        watch.start()
+        assert told(engine) == [("not all jobs could be resumed: ZeroDivisionError: of its own", True)]
+        check_result(engine.submit(request(1)).result(30), 1, 1)
+        watch.stop()
+    assert (stages(path)["0000"], stages(path)["sample"]) == ("accepted", "accepted")
+
+
+def test_while_the_engine_drains_jobs_wait_for_the_next_session(path: Path) -> None:
+    leave_open(path)
+    with session(path) as (engine, journal):
+        engine.drain()
+        done = resume(engine, journal, [SampleJobs(Numbers())])
+        assert done is not None and done.left == {"fake": 2} and not done.futures
+
+
 def test_witness_files_are_proved_where_they_were(path: Path, tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.wtns" for name in "ab"]
     for file in files:
