@@ -29,6 +29,7 @@ from typing import Any
 from fake_workload import FakeWorkload, fake_device
 
 from prover.cancel import CancelToken
+from prover.model import KnobValue
 from prover.pipeline.delivery import deliver
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import Change, JobRequest, JobResult
@@ -39,6 +40,7 @@ from prover.pipeline.resume import Remade, resume
 
 KINDS = ("files", "future", "unnamed")
 IN_FLIGHT = 2
+FAKE: dict[str, KnobValue] = {"synthesis_lookahead": 2, "max_batch_wait_ms": 20}
 TURNED = {
     "slot_size": (0, 1, 2, 3),
     "max_batch_size": (1, 3),
@@ -202,7 +204,7 @@ class Life:
 
 def _proving(circuit: str | None) -> tuple[Any, list[Any], KnobSet]:
     if circuit is None:
-        return RandomProofs(_sleep), [fake_device(0), fake_device(1)], KnobSet({"synthesis_lookahead": 2})
+        return RandomProofs(_sleep), [fake_device(0), fake_device(1)], KnobSet(FAKE)
     from prover.circuits.builtin import builtin
     from prover.device.host import HostDevice
     from prover.groth16.workload import CircuitWorkload
