@@ -15,6 +15,7 @@ import numpy as np
 from prover import native
 from prover.cancel import CancelToken
 from prover.circom import linkage
+from prover.circom.compiled_cache import CompiledCache
 from prover.circom.inputs import VALUE_BYTES, InputSignal, pack, read_inputs
 from prover.circom.sandbox import Buffer, NotModule, OutOfTime, Sandbox, Trapped
 from prover.circuits.circuit import U64Array
@@ -57,12 +58,14 @@ class _Shape:
 class WitnessGenerator:
     """A circuit's generator, ready. Every method may be called from any thread, also at once."""
 
-    def __init__(self, path: StrPath, code: bytes, time_limit_s: float = TIME_LIMIT_S) -> None:
+    def __init__(
+        self, path: StrPath, code: bytes, time_limit_s: float = TIME_LIMIT_S, cache: CompiledCache | None = None
+    ) -> None:
         """Compile ``code``; ``path`` is for messages. Raises as ``open``."""
         self.path = os.fspath(path)
         self._time_limit_s = time_limit_s
         try:
-            self._sandbox = Sandbox(code)
+            self._sandbox = Sandbox(code, cache)
         except NotModule as error:
             reason = f"not a WebAssembly module: {error}"
             raise FormatError(self.path, reason, fix="give the .wasm that circom made") from None
@@ -81,14 +84,16 @@ class WitnessGenerator:
         return self._sandbox.memory_bytes + self.wires * VALUE_BYTES
 
     @classmethod
-    def open(cls, path: StrPath, time_limit_s: float = TIME_LIMIT_S) -> WitnessGenerator:
-        """Read and compile a generator.
+    def open(
+        cls, path: StrPath, time_limit_s: float = TIME_LIMIT_S, cache: CompiledCache | None = None
+    ) -> WitnessGenerator:
+        """Read and compile a generator, or take its compiled form from the cache.
 
         Raises:
             FormatError: if it is no generator of circom 2 over one of our curves.
             MachineLacks: without wasmtime, or without the memory that the generator asks for.
         """
-        return cls(path, read_small_file(path, MAX_MODULE_BYTES), time_limit_s)
+        return cls(path, read_small_file(path, MAX_MODULE_BYTES), time_limit_s, cache)
 
     def witness_of_file(self, path: StrPath, cancel: CancelToken | None = None) -> U64Array:
         """The witness of an input file, ``uint64[wires, 4]``, canonical.

@@ -11,12 +11,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prover.cancel import Cancelled, CancelToken
 from prover.circom import linkage
+from prover.circom.compiled_cache import CompiledCache
 from prover.circom.linkage import FunctionType
 from prover.errors import MachineLacks, ProverError
 from prover.formats.errors import printable
@@ -113,8 +114,8 @@ class Buffer:
 class Sandbox:
     """One module, compiled. Every method may be called from any thread, also at once."""
 
-    def __init__(self, code: bytes) -> None:
-        """Compile ``code``.
+    def __init__(self, code: bytes, cache: CompiledCache | None = None) -> None:
+        """Compile ``code``, or take it from the cache.
 
         Raises:
             NotModule: if that cannot be.
@@ -126,10 +127,7 @@ class Sandbox:
         if not code.startswith(b"\0asm"):  # wasmtime would take text too
             raise NotModule("it does not begin as one")
         engine = self._engine()
-        try:
-            module = self._wasmtime.Module(engine, code)
-        except self._wasmtime.WasmtimeError as error:
-            raise NotModule(_one_line(error)) from None
+        module = self._module(engine, code, cache)
         self._compiled = bytes(module.serialize())
         self._made: list[_Machine] = []
         self._idle = [self._machine(engine, module)]
@@ -234,6 +232,21 @@ class Sandbox:
         """What the module's memory takes."""
         found = self.interface.exports.get("memory")
         return found if isinstance(found, int) else 0
+
+    def _module(self, engine: wasmtime.Engine, code: bytes, cache: CompiledCache | None) -> wasmtime.Module:
+        compiled = cache.find(code) if cache is not None else None
+        module: wasmtime.Module
+        if compiled is not None:
+            with suppress(self._wasmtime.WasmtimeError):  # made for another processor
+                module = self._wasmtime.Module.deserialize(engine, compiled)
+                return module
+        try:
+            module = self._wasmtime.Module(engine, code)
+        except self._wasmtime.WasmtimeError as error:
+            raise NotModule(_one_line(error)) from None
+        if cache is not None:
+            cache.keep(code, bytes(module.serialize()))
+        return module
 
     def _engine(self) -> wasmtime.Engine:
         config = self._wasmtime.Config()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prover.buffers import BufferLike
 from prover.cancel import CancelToken
+from prover.circom.compiled_cache import CompiledCache
 from prover.circom.generator import WitnessGenerator
 from prover.errors import InputError
 from prover.formats.errors import printable
@@ -48,7 +49,7 @@ class WasmInputs(WitnessFiles):
         """
         if progress is not None:
             progress("compiling the witness generator", None)
-        generator = WitnessGenerator.open(wasm)
+        generator = WitnessGenerator.open(wasm, cache=CompiledCache(cache))
         return cls(cls.open_key(path, threads=threads, progress=progress, cancel=cancel, cache=cache), generator)
 
     def read(self, path: Path, cancel: CancelToken) -> BufferLike:

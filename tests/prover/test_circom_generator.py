@@ -1,7 +1,9 @@
 """Witness generators: circom's own, against the witnesses of circom and snarkjs; and hostile ones that harm nobody."""
 
 import json
+import os
 import threading
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from prover.cancel import Cancelled, CancelToken
 from prover.circom import sandbox
+from prover.circom.compiled_cache import MOST_KEPT, CompiledCache
 from prover.circom.generator import WitnessGenerator
 from prover.circom.inputs import parse_inputs
 from prover.curves import BLS12_381, BN254
@@ -174,6 +177,50 @@ def test_without_wasmtime_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "wasmtime", None)
     with pytest.raises(MachineLacks, match="pip install wasmtime"):
         sandbox.load_wasmtime()
+
+
+def test_a_compiled_form_is_kept_and_used(tmp_path):
+    """Another circuit's compiled form, in this one's place, is what opens: so nothing was compiled."""
+    cache = CompiledCache(tmp_path)
+    wasm = CIRCOM / "shapes.wasm"
+    assert WitnessGenerator.open(wasm, cache=cache).wires == 20
+    WitnessGenerator.open(CIRCOM / "mix_8.bn128.wasm", cache=cache)
+    kept = cache.path(wasm.read_bytes())
+    kept.write_bytes(cache.path((CIRCOM / "mix_8.bn128.wasm").read_bytes()).read_bytes())
+    assert WitnessGenerator.open(wasm, cache=cache).wires == 1410
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut", "emptied", "another format"])
+def test_a_damaged_compiled_form_is_made_again(tmp_path, damage):
+    cache = CompiledCache(tmp_path)
+    wasm = CIRCOM / "shapes.wasm"
+    WitnessGenerator.open(wasm, cache=cache)
+    kept = cache.path(wasm.read_bytes())
+    content = bytearray(kept.read_bytes())
+    if damage == "changed":
+        content[len(content) // 2] ^= 1
+    elif damage == "another format":
+        content[:] = blake2b(b"no module", digest_size=32).digest() + b"no module"
+    else:
+        del content[0 if damage == "emptied" else 100 :]
+    kept.write_bytes(content)
+    expected = bytes(read_wtns(CIRCOM / "shapes.wtns").values)
+    assert WitnessGenerator.open(wasm, cache=cache).witness_of_file(CIRCOM / "shapes.json").tobytes() == expected
+    assert cache.find(wasm.read_bytes()) is not None
+
+
+def test_a_cache_that_cannot_be_written_is_no_hindrance(tmp_path):
+    (tmp_path / "generators").write_text("a file")
+    assert WitnessGenerator.open(CIRCOM / "shapes.wasm", cache=CompiledCache(tmp_path)).wires == 20
+
+
+def test_the_cache_keeps_the_latest(tmp_path):
+    cache = CompiledCache(tmp_path)
+    for number in range(MOST_KEPT + 3):
+        cache.keep(bytes([number]), b"compiled")
+        os.utime(cache.path(bytes([number])), ns=(number, number))
+    kept = [number for number in range(MOST_KEPT + 3) if cache.find(bytes([number]))]
+    assert kept == list(range(3, MOST_KEPT + 3))
 
 
 # -- hostile ones -----------------------------------------------------------------------------------------------------
