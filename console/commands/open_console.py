@@ -23,7 +23,7 @@ from console.settings import (
     state_folder,
     warn_of_cache,
 )
-from console.storage import Storage, read_storage_section, with_journal
+from console.storage import read_storage_section, with_journal
 from console.windows import DEFAULT_WINDOW
 from prover.device import check_spec
 from prover.errors import InputError, MachineLacks
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from console.feeds.engine import EngineFeed
     from console.feeds.interfaces import Feed
     from console.frame import Frame
+    from console.recording.recorder import Recorder
 
 _UNBUILT = {
     "attach": "--attach",
@@ -167,7 +168,6 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     from console.feeds.host import HostSampler
     from console.feeds.hosted import HostedEngine
     from console.feeds.nvml.sampler import NvmlSampler
-    from console.recording.begin import begin
     from prover.pipeline.knobs import load_knobs
     from prover.pipeline.log import LogFile
 
@@ -177,7 +177,7 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
         log = LogFile(state_folder() / "logs")
     storage = with_journal(read_storage_section(config_path(args.config), required=False), args.journal)
     if args.once and args.journal is None:
-        storage = Storage(journal=False)
+        storage = replace(storage, journal=False)
     if args.circuit is not None:
         own_circuit = _circuit(args)
         engine = HostedEngine(circuit.starter(own_circuit, knobs, log, args.device, storage), own_circuit.subject)
@@ -188,14 +188,18 @@ def _feed(args: argparse.Namespace, settings: ConsoleSettings) -> EngineFeed:
     own = log.path if log is not None else None
     path = settings.log_path or own
     sampler, gpus, offset = HostSampler(), NvmlSampler(), time.time() - time.monotonic()
-    kept = Storage() if args.once else storage
+    recorder: Recorder | None = None
+    if args.record is not None or (storage.record and not args.once):
+        from console.recording.begin import begin  # a session that is not recorded need not load it
+
+        recorder = begin(args.record, storage, engine, offset, machine=sampler, gpus=gpus)
     return EngineFeed(
         engine,
         log_path=path.absolute() if path is not None else None,
         log_name=path.name if path is not None else "none",
         sampler=sampler,
         gpus=gpus,
-        recorder=begin(args.record, kept, engine, offset, machine=sampler, gpus=gpus),
+        recorder=recorder,
     )
 
 

@@ -24,7 +24,9 @@ _IDLE_S = 1.0
 """How often a picture is taken while nothing happens."""
 _FRAME_S = 0.5
 _GROUP_S = 30.0
-_GROUP_BYTES = 4 << 20
+_GROUP_BYTES = 256 << 10
+"""Of records: a reader expands a group as a whole, in a fraction of a second."""
+_MOST_WAITING = 4 << 20
 _RETRY_S = 5.0
 _PATIENCE_S = 1.0
 
@@ -245,7 +247,7 @@ class Recorder:
 
     def _forget_old(self) -> None:
         """Nothing can be written: what waits does not grow."""
-        if len(self._records) > _GROUP_BYTES:
+        if len(self._records) > _MOST_WAITING:
             self._restart()
 
     def _run(self) -> None:
