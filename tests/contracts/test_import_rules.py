@@ -53,6 +53,7 @@ def test_version_loads_next_to_nothing():
         "console.feeds.hosted",
         "console.feeds.host",
         "console.feeds.logfile",
+        "console.feeds.modelled",
         "console.feeds.nvml.sampler",
         "console.analysis.diagnosis",
         "console.analysis.headline",
