@@ -1,7 +1,9 @@
 """The spool on real folders: what is taken and when, what appears, what is moved away, and what happens meanwhile."""
 
+import contextlib
 import json
 import os
+import random
 import tempfile
 import threading
 import time
@@ -254,7 +256,7 @@ def test_a_bad_one_that_cannot_be_moved_is_told_once(tmp_path):
 def test_very_many_at_once_are_taken_a_few_at_a_time(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
-    count, most = 1500, 16
+    count, most = 800, 16
     for number in range(count):
         (folder / f"{number}.json").write_text(json.dumps({"n": number}))
     with spooling(folder, most_in_flight=most) as rig:
@@ -443,3 +445,49 @@ def test_a_bad_one_in_a_batch_is_rejected_alone(tmp_path):
         rig.wait(lambda: rig.spool.counts.delivered == 7 and rig.spool.counts.rejected == 1)
         assert (folder / "rejected" / "3.json").exists()
         assert all(rig.public(str(number)) == [number] for number in range(8) if number != 3)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_happens_to_the_files_the_last_content_counts(tmp_path, seed):
+    """Inputs put, replaced, rewritten in pieces, spoilt, touched and removed, faster than they are proved."""
+    chance = random.Random(seed)
+    last: dict[str, int] = {}
+    with spooling(tmp_path / "in", journal=tmp_path / "journal", patience_s=1.0) as rig:
+        for n in range(1, 121):
+            stem = chance.choice("abcdefgh")
+            path = rig.folder / f"{stem}.json"
+            match chance.choice(["put", "put", "pieces", "spoil", "touch", "remove"]):
+                case "put":
+                    rig.put(path.name, n)
+                    last[stem] = n
+                case "pieces":
+                    with path.open("w") as stream:
+                        stream.write(f'{{"n": {n}')
+                        stream.flush()
+                        time.sleep(chance.uniform(0, 0.08))
+                        stream.write("}")
+                    last[stem] = n
+                case "spoil":
+                    path.write_text(f'{{"bad": {n}}}')
+                    last[stem] = -n
+                case "touch" if path.exists():
+                    with contextlib.suppress(FileNotFoundError):  # it was rejected in between
+                        os.utime(path)
+                case "remove":
+                    path.unlink(missing_ok=True)
+                    last.pop(stem, None)
+            time.sleep(chance.choice([0, 0, 0.01, 0.1]))
+
+        def settled(stem: str, n: int) -> bool:
+            if n > 0:
+                return rig.there(stem) and rig.public(stem) == [n]
+            moved = rig.folder / "rejected" / f"{stem}.json"
+            gone = not (rig.folder / moved.name).exists()
+            return gone and moved.exists() and moved.read_text() == f'{{"bad": {-n}}}'
+
+        rig.wait(lambda: all(settled(*each) for each in last.items()))
+        rig.wait_idle()
+        assert all(settled(*each) for each in last.items())
+        assert not any("stumbled" in line for line in rig.lines), rig.lines
+        assert rig.spool.trouble is None
+    assert not [name for name in rig.names() if name.startswith(".")]
