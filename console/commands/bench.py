@@ -38,7 +38,7 @@ MEANINGS = {
     "steady use": "the same without ramp: from first to last hand-over",
     "idle s/proof": "seconds a proof in which the device did not compute",
     "gap s": "middle length of the most frequent kind of gap",
-    "peak RSS": "most memory that the process held",
+    "peak RSS": "most memory that the process held (of a model: the modelled machine)",
     "verified": "proofs that were verified",
 }
 """What each column of the report means."""
