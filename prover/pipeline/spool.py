@@ -12,7 +12,6 @@ content is proved once, also across restarts where there is a journal; a changed
 
 from __future__ import annotations
 
-import enum
 import errno
 import heapq
 import os
@@ -20,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -39,11 +37,13 @@ from prover.pipeline.journal_records import ENDED, InputFile, OpenJob, Stage, id
 from prover.pipeline.line import WRONG_PROOF
 from prover.pipeline.records import Draining, DuplicateJob, EngineStopped, JobCancelled, one_line
 from prover.pipeline.resume import Remade
-from prover.pipeline.spool_files import Identity, Kind
+from prover.pipeline.spool_entries import Counts, Entry, News, State
+from prover.pipeline.spool_files import Kind
 from prover.pipeline.spool_watch import FolderClaim, FolderWatch
 
 MOST_IN_FLIGHT = 64
 """Jobs that the engine has at once: enough for every stage and for batches, whatever lies in the folder."""
+MOST_TOLD = 5
 SETTLE_S = 0.5
 PATIENCE_S = 30.0
 RESCAN_S = 10.0
@@ -62,55 +62,6 @@ class Documents(Protocol):
 
     def documents(self, item: FileInput, proof: bytes) -> tuple[bytes, bytes]:
         """The texts of ``proof.json`` and ``public.json``."""
-
-
-class _State(enum.Enum):
-    WAITING = "waiting"
-    """It may still be written."""
-    READY = "ready"
-    RUNNING = "running"
-    PROVED = "proved"
-    """Its outputs could not be written yet."""
-    OVER = "over"
-    """Proved, or left where it is; nothing happens until it changes."""
-
-
-@dataclass(eq=False, slots=True)
-class _Entry:
-    """An input in the folder."""
-
-    name: str
-    stem: str
-    identity: Identity
-    changed: float
-    """When it was last seen to change."""
-    state: _State = _State.WAITING
-    suspect: bool = False
-    """It failed, and may be cut short."""
-    job: str | None = None
-    item: FileInput | None = None
-    result: JobResult | None = None
-
-
-@dataclass(slots=True)
-class Counts:
-    """What became of the inputs in this session."""
-
-    taken: int = 0
-    delivered: int = 0
-    rejected: int = 0
-    cancelled: int = 0
-    found: int = 0
-    """That had their outputs already."""
-
-
-@dataclass(slots=True)
-class _News:
-    """What other threads left word of."""
-
-    everything: bool = True
-    names: set[str] = field(default_factory=set)
-    ended: list[tuple[str, str, Future[JobResult]]] = field(default_factory=list)
 
 
 class Spool:
@@ -141,16 +92,17 @@ class Spool:
         self._settle_s = settle_s
         self._patience_s = patience_s
         self._most_in_flight = most_in_flight
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._waiting: set[str] = set()
         self._ready: list[tuple[int, str]] = []
         self._undelivered: set[str] = set()
         self._in_flight = 0
+        self._told_again = 0
         self._scanned = False
         self._next_scan = 0.0
         self._retry_at: float | None = None
         self._bell = threading.Condition()
-        self._news = _News()
+        self._news = News()
         self._at_work = False
         self._taking = True
         self._stopping = False
@@ -212,7 +164,7 @@ class Spool:
         if job.entry.id != wanted and not job.entry.id.startswith(f"{wanted}."):
             raise InputError("the input was replaced", printable(str(path)))
         item = FileInput(path)
-        entry = _Entry(name, stem, identity, time.monotonic(), _State.RUNNING, job=job.entry.id, item=item)
+        entry = Entry(name, stem, identity, time.monotonic(), State.RUNNING, job=job.entry.id, item=item)
         self._entries[name] = entry
         return Remade([item], hands_over=True)
 
@@ -254,7 +206,7 @@ class Spool:
         while True:
             with self._bell:
                 self._bell.wait_for(self._has_news, self._patience())
-                news, self._news = self._news, _News(everything=False)
+                news, self._news = self._news, News(everything=False)
                 self._at_work = True
                 last = self._stopping
             try:
@@ -280,7 +232,7 @@ class Spool:
             due.append(min(self._due(self._entries[name]) for name in self._waiting))
         return max(0.01, min(due) - now)
 
-    def _step(self, news: _News) -> None:
+    def _step(self, news: News) -> None:
         now = time.monotonic()
         for name, job, future in news.ended:
             self._in_flight -= 1
@@ -349,33 +301,33 @@ class Spool:
             self._forget(entry, "the input was replaced")
         elif spool_files.answered(self.folder, stem, identity):
             self.counts.found += 1
-            self._entries[name] = _Entry(name, stem, identity, 0.0, _State.OVER)
+            self._entries[name] = Entry(name, stem, identity, 0.0, State.OVER)
             return
-        self._wait(_Entry(name, stem, identity, time.monotonic()))
+        self._wait(Entry(name, stem, identity, time.monotonic()))
 
-    def _wait(self, entry: _Entry) -> None:
-        entry.state, entry.job, entry.item, entry.result = _State.WAITING, None, None, None
+    def _wait(self, entry: Entry) -> None:
+        entry.state, entry.job, entry.item, entry.result = State.WAITING, None, None, None
         self._entries[entry.name] = entry
         self._waiting.add(entry.name)
 
-    def _forget(self, entry: _Entry, why: str) -> None:
+    def _forget(self, entry: Entry, why: str) -> None:
         """The content that an entry stands for is there no more."""
         del self._entries[entry.name]
         self._waiting.discard(entry.name)
         self._undelivered.discard(entry.name)
-        if entry.state in (_State.RUNNING, _State.PROVED) and entry.job is not None:
+        if entry.state in (State.RUNNING, State.PROVED) and entry.job is not None:
             self.counts.cancelled += 1
-            self._say(f"{_shown(entry)}: {why}: job {entry.job} is cancelled", False)
+            self._say(f"{entry.shown}: {why}: job {entry.job} is cancelled", False)
             self._engine.cancel(entry.job)
-            if entry.state is _State.PROVED and self._journal is not None:
+            if entry.state is State.PROVED and self._journal is not None:
                 self._journal.ended(entry.job, Stage.CANCELLED, why)
 
-    def _due(self, entry: _Entry) -> float:
+    def _due(self, entry: Entry) -> float:
         """When a waiting entry is to be looked at next."""
         age = time.monotonic() - entry.changed
         return entry.changed + (self._settle_s if age < self._settle_s and not entry.suspect else self._patience_s)
 
-    def _consider(self, entry: _Entry) -> None:
+    def _consider(self, entry: Entry) -> None:
         """Whether an input that may still be written can be taken."""
         age = time.monotonic() - entry.changed
         still = time.time() - entry.identity.mtime_ns / 1e9  # moved in, it is old already
@@ -385,7 +337,7 @@ class Spool:
         ):
             return
         self._waiting.discard(entry.name)
-        entry.state = _State.READY
+        entry.state = State.READY
         heapq.heappush(self._ready, (entry.identity.mtime_ns, entry.name))
 
     # -- submitting ---------------------------------------------------------------------------------------------------
@@ -400,7 +352,7 @@ class Spool:
                 return
             _, name = heapq.heappop(self._ready)
             entry = self._entries.get(name)
-            if entry is None or entry.state is not _State.READY:
+            if entry is None or entry.state is not State.READY:
                 continue  # it was replaced meanwhile
             try:
                 self._take(entry)
@@ -415,7 +367,7 @@ class Spool:
                 return
             self._trouble("engine", None)
 
-    def _take(self, entry: _Entry) -> None:
+    def _take(self, entry: Entry) -> None:
         path = self.folder / entry.name
         if not spool_files.outputs_fit(entry.stem):
             self._reject(entry, "the name is too long for its outputs: NAME.public.json has more than 255 bytes")
@@ -428,15 +380,22 @@ class Spool:
         except DuplicateJob:
             stage = None if self._journal is None else self._journal.stage(job)
             if stage is not None and stage[0] in (Stage.DELIVERED, Stage.DELIVERING):
-                entry.state = _State.OVER
+                entry.state = State.OVER
                 self.counts.found += 1
-                self._say(f"{_shown(entry)}: was proved before; touch it to have it proved again", False)
+                self._tell_again(entry)
                 return
             job = f"{job}.{token_hex(2)}"  # it failed or was cancelled then, and lies here again
             future = self._send(job, entry, files)
         self.counts.taken += 1
-        entry.job, entry.state = job, _State.RUNNING
+        entry.job, entry.state = job, State.RUNNING
         self._follow(entry, future)
+
+    def _tell_again(self, entry: Entry) -> None:
+        """A reader that takes outputs away and leaves inputs may leave thousands: the first few are told."""
+        self._told_again += 1
+        if self._told_again <= MOST_TOLD:
+            more = "; of further ones nothing is said" if self._told_again == MOST_TOLD else ""
+            self._say(f"{entry.shown}: was proved before; touch it to have it proved again{more}", False)
 
     def _files(self, path: Path) -> tuple[InputFile, ...]:
         try:
@@ -445,7 +404,7 @@ class Spool:
         except (UnicodeEncodeError, InputError):  # the journal keeps text; what cannot be read fails as a job
             return ()
 
-    def _send(self, job: str, entry: _Entry, files: tuple[InputFile, ...]) -> Future[JobResult]:
+    def _send(self, job: str, entry: Entry, files: tuple[InputFile, ...]) -> Future[JobResult]:
         origin = {"spool": str(self.folder), "input": entry.name}
         return self._engine.submit(
             JobRequest(
@@ -459,7 +418,7 @@ class Spool:
             )
         )
 
-    def _follow(self, entry: _Entry, future: Future[JobResult]) -> None:
+    def _follow(self, entry: Entry, future: Future[JobResult]) -> None:
         assert entry.job is not None
         self._in_flight += 1
         future.add_done_callback(partial(self._ended, entry.name, entry.job))
@@ -484,9 +443,9 @@ class Spool:
             if not self._taking:
                 return  # the engine stops
             self.counts.cancelled += 1
-            self._leave(entry, f"{_shown(entry)}: job {job} was cancelled; touch the input to have it proved", False)
+            self._leave(entry, f"{entry.shown}: job {job} was cancelled; touch the input to have it proved", False)
         elif fault is None:
-            line = f"{_shown(entry)}: left where it is: {one_line(error)}; touch it to try again"
+            line = f"{entry.shown}: left where it is: {one_line(error)}; touch it to try again"
             self._leave(entry, line, True)
         elif not self.folder.is_dir():
             entry.changed = time.monotonic()
@@ -499,30 +458,30 @@ class Spool:
         else:
             self._reject(entry, fault)
 
-    def _changed_since(self, entry: _Entry) -> bool:
+    def _changed_since(self, entry: Entry) -> bool:
         try:
             return spool_files.identity_of(self.folder / entry.name) != entry.identity
         except OSError:
             return False
 
-    def _leave(self, entry: _Entry, line: str, trouble: bool) -> None:
-        entry.state = _State.OVER
+    def _leave(self, entry: Entry, line: str, trouble: bool) -> None:
+        entry.state = State.OVER
         self._say(line, trouble)
 
-    def _reject(self, entry: _Entry, reason: str) -> None:
+    def _reject(self, entry: Entry, reason: str) -> None:
         try:
             spool_files.reject(self.folder / entry.name, entry.stem, reason)
         except WriteError as error:
-            self._leave(entry, f"{_shown(entry)}: bad, but it stays: {error}: {reason}", True)
+            self._leave(entry, f"{entry.shown}: bad, but it stays: {error}: {reason}", True)
             return
         self.counts.rejected += 1
         self._entries.pop(entry.name, None)
-        self._say(f"{_shown(entry)}: rejected: {reason}", True)
+        self._say(f"{entry.shown}: rejected: {reason}", True)
 
-    def _hand_over(self, entry: _Entry) -> None:
+    def _hand_over(self, entry: Entry) -> None:
         """Write a proved input's outputs, unless the input is another now; what cannot be written is kept."""
         assert entry.result is not None and entry.item is not None and entry.job is not None
-        entry.state = _State.PROVED
+        entry.state = State.PROVED
         there = self.folder.is_dir()
         if there and self._changed_since(entry):
             self._look(entry.name)
@@ -539,13 +498,13 @@ class Spool:
             self._retry_soon()
             return
         except ProverError as error:
-            self._leave(entry, f"{_shown(entry)}: {one_line(error)}", True)
+            self._leave(entry, f"{entry.shown}: {one_line(error)}", True)
             return
         self._undelivered.discard(entry.name)
         if not self._undelivered:
             self._trouble("outputs", None)
         self.counts.delivered += 1
-        entry.state, entry.item, entry.result = _State.OVER, None, None
+        entry.state, entry.item, entry.result = State.OVER, None, None
 
     def _write(self, job: str, contents: dict[Path, bytes]) -> None:
         if self._journal is None:
@@ -581,10 +540,6 @@ class Spool:
         elif self._troubles.get(where) != line:
             self._troubles[where] = line
             self._say(line, True)
-
-
-def _shown(entry: _Entry) -> str:
-    return printable(entry.name, 80)
 
 
 __all__ = ["MOST_IN_FLIGHT", "PATIENCE_S", "SETTLE_S", "Counts", "Documents", "Spool"]
