@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +20,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STOP_S = 0.25
 """How long leaving waits for the engine; a process that ends takes the rest with it."""
 _LOOK_S = 0.1
+_CLOSE_S = 1.0
+"""How long journal and log may take to be closed where there is nothing to drain."""
 _WINDOW_S = 60.0
 _AT_REST = frozenset({PartitionState.PENDING, PartitionState.DONE, PartitionState.FAILED, PartitionState.CANCELLED})
 
@@ -32,8 +36,9 @@ def drain(feed: Feed, number: int, again: threading.Event) -> bool:
     line = told(snapshot, number)
     if line is not None:
         _say(line)
-        while not again.is_set() and not feed.drain(_LOOK_S):
-            pass
+    end = time.monotonic() + (_CLOSE_S if line is None else math.inf)  # the engine bounds a drain by itself
+    while not again.is_set() and time.monotonic() < end and not feed.drain(_LOOK_S):
+        pass
     return feed.stop(STOP_S)
 
 

@@ -157,3 +157,22 @@ def test_faults_at_every_step_of_a_real_proof_fail_the_right_jobs(environment: d
     (run,) = json.loads(done.stdout)["runs"]
     assert (run["proofs"], run["failed"]) == (len(STEPS) + 1, len(STEPS))
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_second_signal_cut_off_goes_on_in_the_next_session(start: Start, tmp_path: Path):
+    terminal = start("msm@1=120")
+    terminal.wait_for(STUCK)
+    terminal.send(signal.SIGTERM)
+    terminal.wait_for("may end")
+    terminal.send(signal.SIGTERM)
+    assert terminal.end() == 143
+    log = tmp_path / "cuzk-top" / "logs" / "engine.log"
+    before = log.read_text()
+    assert not any("Phase 7" in line and "job_id=0001 " in line for line in before.splitlines())
+    again = start("")
+    again.wait_for(r"done [3-9]")
+    again.send(signal.SIGTERM)
+    assert again.end() == 143
+    lines = log.read_text()[len(before) :].splitlines()
+    assert sum("Phase 7" in line and "job_id=0001 " in line for line in lines) == 1
+    assert any("cuzk_top::engine: journal note=" in line for line in lines)
