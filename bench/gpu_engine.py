@@ -1,12 +1,13 @@
 """The engine on a GPU: a long run under changing knobs, memory over a thousand partitions, the steady state.
 
-    python bench/gpu_engine.py [--stress] [--growth] [--steady] [--device cuda] [--out FILE]
+    python bench/gpu_engine.py [--stress] [--cancels] [--growth] [--steady] [--device cuda] [--out FILE]
 
-With no part named, all three run. One JSON document goes to standard output (and to FILE); what is being done goes to
+With no part named, all run. One JSON document goes to standard output (and to FILE); what is being done goes to
 standard error. Exit code 1 if a part failed or ran out of time. Each part has ``--limit`` seconds.
 
 stress  jobs of partitions with two workers under the narrow lock, while every other knob changes at random: every
         partition must come once, and every proof is verified here again.
+cancels jobs of which every other is cancelled at some moment: the rest must be proved, no memory stay in use.
 growth  many small partitions; the memory of the device after each hundred.
 steady  one circuit as fast as it goes, with one worker and with two, under the narrow and the coarse lock: how busy the
         device was by its own events, by GPM's SM counter and by the driver's samples; seconds a partition and idle
@@ -26,6 +27,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +46,9 @@ from prover.intervals import length
 from prover.model import EventKind, KnobValue, Snapshot
 from prover.pipeline.engine import Engine
 from prover.pipeline.feeder import Feeder
-from prover.pipeline.interfaces import Change, JobResult
+from prover.pipeline.interfaces import Change, JobRequest, JobResult
 from prover.pipeline.knobs import KnobSet
+from prover.pipeline.records import JobCancelled
 from prover.timeline import Timeline
 
 Report = dict[str, Any]
@@ -211,6 +215,50 @@ def stress(setting: Setting) -> Report:
         "errors": errors,
         "trouble": feeder.trouble,
         "memory": setting.memory(),
+    }
+
+
+# -- cancels ----------------------------------------------------------------------------------------------------------
+
+
+def cancels(setting: Setting) -> Report:
+    """Jobs die at any moment, with kernels enqueued: the others are proved, and nothing of the dead ones stays."""
+    args = setting.args
+    workload, _ = setting.workload("poseidon-merkle", args.stress_size)
+    partitions, jobs = 4, args.cancelled_jobs
+    rng = random.Random(args.seed)
+    engine = setting.engine(workload, {"gpu_workers_per_device": 2, "synthesis_concurrency": 4, "slot_size": 2})
+    good: list[tuple[int, JobResult]] = []
+    cancelled, used = 0, 0
+    began = time.monotonic()
+    try:
+        futures: list[tuple[int, Future[JobResult]]] = []
+        for number in range(jobs):
+            request = JobRequest(workload.sample_inputs(number, partitions), partitions, id=f"c{number}")
+            futures.append((number, engine.submit(request)))
+            time.sleep(rng.uniform(0.0, 0.06))
+            cancelled += rng.random() < 0.5 and engine.cancel(f"c{max(0, number - rng.randrange(3))}")
+            used = max(used, setting.memory()["arrays"]) if number < jobs // 4 else used
+        for number, future in futures:
+            with suppress(JobCancelled):
+                good.append((number, future.result(timeout=60)))
+        elapsed = time.monotonic() - began
+    finally:
+        engine.stop(0.0)
+    verified = sum(
+        workload.verify(workload.sample_inputs(number, partitions), range(partitions), result.proofs)
+        for number, result in good
+    )
+    memory = setting.memory()
+    return {
+        "ok": verified == len(good) == jobs - cancelled and cancelled > 0 and memory["arrays"] <= used,
+        "circuit": workload.circuit,
+        "jobs": jobs,
+        "cancelled": cancelled,
+        "verified_jobs": verified,
+        "seconds": elapsed,
+        "arrays_while_running": used,
+        "memory": memory,
     }
 
 
@@ -440,7 +488,12 @@ def _share_over(values: list[float | None], limit: float) -> float | None:
 
 # -- all of it --------------------------------------------------------------------------------------------------------
 
-PARTS: dict[str, Callable[[Setting], Report]] = {"stress": stress, "growth": growth, "steady": steady}
+PARTS: dict[str, Callable[[Setting], Report]] = {
+    "stress": stress,
+    "cancels": cancels,
+    "growth": growth,
+    "steady": steady,
+}
 
 
 def within(limit: float, work: Callable[[], Report]) -> tuple[Report, bool]:
@@ -475,6 +528,7 @@ def options() -> argparse.Namespace:
     add("--seed", type=int, default=1)
     add("--stress-size", type=int, default=16, help="logarithm of the rows")
     add("--stress-partitions", type=int, default=200)
+    add("--cancelled-jobs", type=int, default=120, help="jobs of which about half are cancelled")
     add("--growth-size", type=int, default=10)
     add("--growth-partitions", type=int, default=1000)
     add("--steady-family", default="poseidon-merkle", help="or range-check")

@@ -15,13 +15,19 @@ import numpy as np
 import numpy.typing as npt
 
 from prover import native
+from prover.circuits.builtin import builtin
+from prover.circuits.evaluator import evaluate
 from prover.csr import CsrMatrix, coefficient_table
 from prover.curves import CURVES, Curve
 from prover.device import open_device
 from prover.device.host import HostDevice
 from prover.device.protocol import Device
 from prover.field import pack_points
+from prover.formats.proof_bytes import encode_proof
+from prover.groth16.keys import ProvingKey
+from prover.groth16.prove import Assignment, Blinding, SlotProof, finish
 from prover.groth16.quotient import QuotientPlan
+from prover.groth16.setup import ConstraintSystem, setup
 from prover.msm import MsmPlan
 from prover.native import GroupId
 from prover.ntt import NttPlan
@@ -106,6 +112,25 @@ def multiplication(curve: Curve, group: GroupId, n: int) -> Task:
     return task
 
 
+def slot(curve: Curve) -> Task:
+    """Two partitions of a circuit in one slot: every stream and lane of a proof."""
+    definition = builtin("range-check-10", curve)
+    circuit = definition.build()
+    made = evaluate(circuit, definition.random_inputs(circuit, 1))
+    key = ProvingKey.from_zkey(setup(ConstraintSystem.of_circuit(circuit), entropy=b"small"))
+    assignments = [Assignment(made.witness, made.a, made.b)] * 2
+
+    def task(device: Device) -> bytes:
+        slot = SlotProof(key, assignments, device, blindings=[Blinding(3, 5), Blinding(7, 11)])
+        for step in (slot.setup, slot.h2d, slot.ntt, slot.msm):
+            step()
+        proofs = [encode_proof(finish(pending)) for pending in slot.d2h()]
+        slot.release()
+        return b"".join(proofs)
+
+    return task
+
+
 def tasks(curve: Curve, without: set[str]) -> Iterator[tuple[str, Task]]:
     """Everything, by name."""
     for log_n in (1, 2, 3, 5, 8, 11, 13):
@@ -114,6 +139,8 @@ def tasks(curve: Curve, without: set[str]) -> Iterator[tuple[str, Task]]:
                 yield f"ntt 2^{log_n}", transform(curve, log_n, inverse, shift)
     yield "quotient", quotient(curve, 9)
     yield "spmv", sparse(curve)
+    if "msm" not in without:
+        yield "slot", slot(curve)
     for group in GROUPS:
         for n in (1, 3, 100, 2500):
             if "msm" not in without:
