@@ -115,12 +115,12 @@ def engine_cost(partitions: int, per_job: int, nap_s: float, journal: Path | Non
     engine.start()
     warm = Feeder(engine, lambda n: n, per_job, 3, 20)
     warm.start()
-    while not warm.wait(0.05):
+    while not warm.wait(1.0):
         pass
     cpu, wall, before = time.process_time(), time.monotonic(), cpu_by_stage()
     feeder = Feeder(engine, lambda n: n, per_job, 3, -(-partitions // per_job), first=20)
     feeder.start()
-    while not feeder.wait(0.05):
+    while not feeder.wait(1.0):
         pass
     spent, wall, after = time.process_time() - cpu, time.monotonic() - wall, cpu_by_stage()
     done = feeder.done * per_job

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from prover.lean_dataclass import replace
 from prover.model import (
     DEVICE_PHASES,
     Counters,
@@ -74,15 +74,29 @@ class DeviceRecord:
         paused = paused or self.paused
         occupancy = Occupancy.of(phases, lost=lost, queued=queued, memory=memory, asked=asked, paused=paused)
         state, cause = device_state(occupancy)
-        view, busy, holder = self.view, len(self.phases), self.lock.holder
-        if (view.state, view.cause) != (state, cause):
-            view = replace(view, state=state, cause=cause, since=now)
-        workers = self.count_workers()
-        if (view.workers, view.workers_busy, view.lock_holder) != (workers, busy, holder):
-            view = replace(view, workers=workers, workers_busy=busy, lock_holder=holder)
-        if (view.proofs_good, view.proofs_bad) != (self.good, self.bad):
-            view = replace(view, proofs_good=self.good, proofs_bad=self.bad)
-        self.view = view
+        view, workers, busy, holder = self.view, self.count_workers(), len(self.phases), self.lock.holder
+        new = (state, cause, workers, busy, holder, self.good, self.bad)
+        if new == (
+            view.state,
+            view.cause,
+            view.workers,
+            view.workers_busy,
+            view.lock_holder,
+            view.proofs_good,
+            view.proofs_bad,
+        ):
+            return
+        self.view = replace(
+            view,
+            state=state,
+            cause=cause,
+            since=view.since if (view.state, view.cause) == (state, cause) else now,
+            workers=workers,
+            workers_busy=busy,
+            lock_holder=holder,
+            proofs_good=self.good,
+            proofs_bad=self.bad,
+        )
 
 
 class Transaction:
