@@ -388,36 +388,48 @@ def start(
 
 
 def finish(pending: Pending) -> Proof:
-    """Assemble the proof: A = alpha + a + r delta, B = beta + b + s delta, C = l + h + s A + r B - r s delta."""
-    key, sums = pending.key, pending.sums
+    """Assemble the proof: A = alpha + a + r delta, B = beta + b + s delta, C = l + h + s A + r B - r s delta.
+
+    With A and B put in, C = l + h + s (alpha + a) + r (beta + b) + r s delta: four multiples in G1, one in G2.
+    Sums of a broken device, whatever their bytes are, make a proof that does not verify.
+    """
+    key = pending.key
     curve, vk = key.curve, key.verifying
+    sums = Sums(*(_reduced(curve, getattr(pending.sums, name)) for name in Sums.__match_args__))
     modulus = curve.fr.modulus
     r, s = pending.blinding.r % modulus, pending.blinding.s % modulus
     alpha, beta, delta = (g1_bytes(curve, p) for p in (vk.alpha_g1, vk.beta_g1, vk.delta_g1))
     beta_g2, delta_g2 = g2_bytes(curve, vk.beta_g2), g2_bytes(curve, vk.delta_g2)
-    a = _combine(curve, 1, [(1, alpha), (1, sums.a), (r, delta)])
-    b = _combine(curve, 2, [(1, beta_g2), (1, sums.b_g2), (s, delta_g2)])
-    c = _combine(
-        curve,
-        1,
-        [
-            (1, sums.l),
-            (1, sums.h),
-            (s, alpha),
-            (s, sums.a),
-            (r, beta),
-            (r, sums.b_g1),
-            (r * s % modulus, delta),  # s (r delta) + r (s delta) - r s delta
-        ],
-    )
+    alpha_a, beta_b = _sum(curve, 1, alpha, sums.a), _sum(curve, 1, beta, sums.b_g1)
+    multiples = _multiples(curve, 1, [(r, delta), (s, alpha_a), (r, beta_b), (r * s % modulus, delta)])
+    a = _sum(curve, 1, alpha_a, multiples[0])
+    b = _sum(curve, 2, beta_g2, sums.b_g2, *_multiples(curve, 2, [(s, delta_g2)]))
+    c = _sum(curve, 1, sums.l, sums.h, *multiples[1:])
     return Proof(curve, g1_from_bytes(curve, a), g2_from_bytes(curve, b), g1_from_bytes(curve, c))
 
 
-def _combine(curve: Curve, group: GroupId, terms: Sequence[tuple[int, bytes]]) -> bytes:
-    out = bytearray(len(terms[0][1]))
+def _reduced(curve: Curve, point: bytes) -> bytes:
+    """The same point; coordinates that are none, being p or more, become some."""
+    size, p = curve.fp.bytes, curve.fp.modulus
+    numbers = [int.from_bytes(point[at : at + size], "little") for at in range(0, len(point), size)]
+    if max(numbers) < p:
+        return point
+    return b"".join((number % p).to_bytes(size, "little") for number in numbers)
+
+
+def _sum(curve: Curve, group: GroupId, first: bytes, *others: bytes) -> bytes:
+    total = bytearray(first)
+    for point in others:
+        native.group_op(curve, group, native.GroupOp.ADD, total, point, total)
+    return bytes(total)
+
+
+def _multiples(curve: Curve, group: GroupId, terms: Sequence[tuple[int, bytes]]) -> list[bytes]:
     scalars = b"".join(k.to_bytes(curve.fr.bytes, "little") for k, _ in terms)
-    native.msm(curve, group, b"".join(point for _, point in terms), scalars, out)
-    return bytes(out)
+    out = bytearray().join(point for _, point in terms)
+    native.group_mul(curve, group, bytes(out), scalars, out)
+    size = len(out) // len(terms)
+    return [bytes(out[at : at + size]) for at in range(0, len(out), size)]
 
 
 __all__ = [

@@ -32,7 +32,10 @@ class Verifier:
         self.vk = vk
         self._ic = b"".join(g1_bytes(vk.curve, point) for point in vk.ic)
         self._alpha = g1_bytes(vk.curve, vk.alpha_g1)
-        self._fixed_g2 = b"".join(g2_bytes(vk.curve, point) for point in (vk.beta_g2, vk.gamma_g2, vk.delta_g2))
+        p = vk.curve.fp.modulus
+        self._fixed_g2 = b"".join(
+            g2_bytes(vk.curve, _negative(point, p)) for point in (vk.beta_g2, vk.gamma_g2, vk.delta_g2)
+        )
 
     def verify(self, public: Sequence[int], proof: Proof, threads: int = 1, where: str = "proof") -> bool:
         """Whether the proof is valid for these public inputs. ``where`` names the proof in messages.
@@ -106,26 +109,21 @@ class Verifier:
         threads: int,
         cancel: CancelToken | None = None,
     ) -> bool:
-        """prod e(z_i A_i, B_i) e(-sum(z) alpha, beta) e(-sum z_i IC_i, gamma) e(-sum z_i C_i, delta) = 1."""
+        """prod e(z_i A_i, B_i) e(sum(z) alpha, -beta) e(sum z_i IC_i, -gamma) e(sum z_i C_i, -delta) = 1."""
         curve = self.vk.curve
-        a = b"".join(g1_bytes(curve, proof.a) for _, proof in statements)
-        if len(z) > 1:
+        a, c = (b"".join(g1_bytes(curve, point) for point in points) for points in _a_and_c(statements))
+        alpha, total = self._alpha, sum(z) % r
+        if z != [1]:
             scaled = bytearray(len(a))
             native.group_mul(curve, 1, a, _scalars(z), scaled, threads, cancel)
             a = bytes(scaled)
-        minus = [r - k for k in z]
-        constant = sum(minus) % r
+            alpha = _sum(curve, alpha, [total], threads, cancel)
+            c = _sum(curve, c, z, threads, cancel)
         inputs = [
-            sum(k * public[i] for k, (public, _) in zip(minus, statements, strict=True)) % r
+            sum(k * public[i] for k, (public, _) in zip(z, statements, strict=True)) % r
             for i in range(self.vk.n_public)
         ]
-        c = b"".join(g1_bytes(curve, proof.c) for _, proof in statements)
-        g1 = (
-            a
-            + _sum(curve, self._alpha, [constant], threads, cancel)
-            + _sum(curve, self._ic, [constant, *inputs], threads, cancel)
-            + _sum(curve, c, minus, threads, cancel)
-        )
+        g1 = a + alpha + _sum(curve, self._ic, [total, *inputs], threads, cancel) + c
         g2 = b"".join(g2_bytes(curve, proof.b) for _, proof in statements) + self._fixed_g2
         return native.pairing_check(curve, g1, g2, threads)
 
@@ -150,6 +148,17 @@ def verify(vk: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
         InputError: as ``Verifier`` and ``Verifier.verify``.
     """
     return Verifier(vk).verify(public, proof)
+
+
+def _a_and_c(statements: Sequence[tuple[Sequence[int], Proof]]) -> tuple[list[G1Point], list[G1Point]]:
+    return [proof.a for _, proof in statements], [proof.c for _, proof in statements]
+
+
+def _negative(point: G2Point, p: int) -> G2Point:
+    if point is None:
+        return None
+    x, (y0, y1) = point
+    return x, (-y0 % p, -y1 % p)
 
 
 def _check_point(curve: Curve, name: str, group: GroupId, point: G1Point | G2Point, where: str) -> None:
