@@ -57,7 +57,9 @@ def show(value: KnobValue, zero: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and value >= 1 << 20:  # only sizes in bytes are as large
-        return f"{value / 2**30:.3g}G" if value >= 1 << 30 else f"{value / 2**20:.3g}M"
+        unit = next(unit for unit in (40, 30, 20) if value >= 1 << unit)
+        amount = value / (1 << unit)
+        return f"{amount:.3g}{'MGT'[unit // 10 - 2]}" if amount < 999.5 else f"{amount:.0f}{'MGT'[unit // 10 - 2]}"
     return zero if zero and value == 0 else str(value)
 
 
