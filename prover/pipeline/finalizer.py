@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prover.group_testing import faulty
+from prover.pipeline.abandoned import abandon
 from prover.pipeline.interfaces import is_simulated
 from prover.pipeline.line import Line
 from prover.pipeline.records import Slot, Worker
@@ -32,8 +33,7 @@ class FinalizerStage:
 
     def abandon(self, worker: Worker, cause: str) -> None:
         """Fail the slot of a worker that died."""
-        if worker.slot is not None and not worker.slot.ended:
-            self._line.fail(worker.slot, f"the worker died: {cause}", self._line.board.clock(), worker)
+        abandon(self._line, worker, cause)
 
     def _next(self, worker: Worker) -> tuple[Slot, Any] | None:
         board = self._line.board

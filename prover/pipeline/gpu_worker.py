@@ -15,6 +15,7 @@ from typing import Any
 from prover.device.errors import DeviceLost, OutOfMemory
 from prover.errors import ProverError
 from prover.model import Phase
+from prover.pipeline.abandoned import abandon
 from prover.pipeline.board import DeviceRecord
 from prover.pipeline.interfaces import Cancelled, SlotProver
 from prover.pipeline.knobs import KnobSet
@@ -67,8 +68,7 @@ class GpuStage:
 
     def abandon(self, worker: Worker, cause: str) -> None:
         """Fail the slot of a worker that died."""
-        if worker.slot is not None and not worker.slot.ended:
-            self._line.fail(worker.slot, f"the worker died: {cause}", self._line.board.clock(), worker)
+        abandon(self._line, worker, cause)
 
     def _next(self, worker: Worker) -> Slot | None:
         line = self._line

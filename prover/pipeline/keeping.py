@@ -19,7 +19,7 @@ from prover.errors import InputError, ProverError
 from prover.model import EventKind, FieldValue, JobState, KnobValue, Span
 from prover.pipeline.interfaces import JobRequest, JobResult
 from prover.pipeline.journal_records import ENDED, JobEntry, KnobEntry, Stage, TimingEntry
-from prover.pipeline.records import DuplicateJob, Job, JobCancelled, JobFailed, Slot
+from prover.pipeline.records import DuplicateJob, Job, JobCancelled, JobFailed, Slot, one_line
 
 if TYPE_CHECKING:
     from prover.pipeline.board import DeviceRecord
@@ -128,7 +128,11 @@ class Keeper:
         self._rejected.pop(job.id, None)
         if self.journal is None or job.request.hands_over:
             return partial(job.future.set_result, result)
-        return partial(self._hand_over, self.journal, self.journal.claim(job.id), job, result)
+        try:
+            claim = self.journal.claim(job.id)
+        except BaseException as error:  # noqa: BLE001 - its caller is told; another session hands the proofs over
+            return partial(job.future.set_exception, _unclaimed(job, one_line(error)))
+        return partial(self._hand_over, self.journal, claim, job, result)
 
     def ended(self, job: Job, state: JobState, error: str | None, *, resumes: bool) -> HandOver:
         """A job ended without its proofs; one that ``resumes`` stays open for the next session. Returns what tells the
@@ -138,7 +142,10 @@ class Keeper:
         failure = _failure(job, state, error)
         if self.journal is None or resumes:
             return partial(job.future.set_exception, failure)
-        answer = self.journal.ended(job.id, _STAGES[state], error)
+        try:
+            answer = self.journal.ended(job.id, _STAGES[state], error)
+        except BaseException:  # noqa: BLE001 - its caller is told all the same
+            return partial(job.future.set_exception, failure)
         if state is JobState.CANCELLED:
             return partial(job.future.set_exception, failure)
         return partial(self._tell, answer, job, failure)
@@ -226,9 +233,13 @@ class Keeper:
         """Give the proofs out if the claim is ours. A journal that does not know the job's proofs (it was full for a
         time, and lost some) is no reason to withhold them; one that knows of another hand-over is.
         """
-        answer = claim.result()
+        try:
+            answer = claim.result()
+            stage, _ = (journal.stage(job.id) if answer.refused else None) or (None, None)
+        except BaseException as error:
+            job.future.set_exception(_unclaimed(job, one_line(error)))
+            raise
         if answer.refused:
-            stage, _ = journal.stage(job.id) or (None, None)
             if stage is Stage.DELIVERING or stage in ENDED:
                 job.future.set_exception(JobFailed("job failed", f"job {job.id}: {answer.reason}"))
                 return
@@ -236,8 +247,10 @@ class Keeper:
         job.future.set_result(result)
 
     def _tell(self, answer: Answer, job: Job, failure: ProverError) -> None:
-        answer.result()
-        job.future.set_exception(failure)
+        try:
+            answer.result()
+        finally:
+            job.future.set_exception(failure)
 
 
 _STAGES = {JobState.FAILED: Stage.FAILED, JobState.CANCELLED: Stage.CANCELLED}
@@ -247,6 +260,11 @@ def _failure(job: Job, state: JobState, error: str | None) -> ProverError:
     if state is JobState.FAILED:
         return JobFailed("job failed", error or "")
     return JobCancelled("job cancelled", f"job {job.id}", error or "")
+
+
+def _unclaimed(job: Job, cause: str) -> ProverError:
+    """Proofs that are there, and that the journal could not be asked about."""
+    return JobFailed("job failed", f"job {job.id}: its proofs stay in the journal: {cause}")
 
 
 def _knob_value(value: FieldValue) -> KnobValue | None:

@@ -403,7 +403,7 @@ class Line:
         if slot.attempt == 0:
             self._again(job, bad, 1, now)
         else:
-            self._fail(job, bad, now, worker, Phase.FINALIZING, WRONG_PROOF)
+            self.fail_partitions(job, bad, now, worker, Phase.FINALIZING, WRONG_PROOF)
 
     def _conclude(self, job: Job, now: float, worker: Worker | None) -> None:
         """End a job that has all its proofs, or all that it will get."""
@@ -428,7 +428,7 @@ class Line:
         self._leave(slot, now, worker, ok=False)
         cause, detail = (error, None) if isinstance(error, str) else (one_line(error), one_line_detail(error))
         if len(slot.parts) == 1:
-            self._fail(slot.job, slot.partitions, now, worker, phase, cause, detail)
+            self.fail_partitions(slot.job, slot.partitions, now, worker, phase, cause, detail)
         else:
             self._make_again(slot, f"made again apart: {cause}", now, worker, detail)
 
@@ -508,7 +508,7 @@ class Line:
         if not self.under_way:
             self.on_idle()
 
-    def _fail(
+    def fail_partitions(
         self,
         job: Job,
         partitions: tuple[int, ...],
@@ -518,6 +518,7 @@ class Line:
         cause: str,
         detail: str | None = None,
     ) -> None:
+        """Partitions of a job failed, and the job with them."""
         if job.over:
             return
         numbers = ", ".join(map(str, partitions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prover.pipeline.abandoned import abandon
 from prover.pipeline.interfaces import Cancelled
 from prover.pipeline.line import Line
 from prover.pipeline.records import Slot, Worker, free_frames
@@ -23,8 +24,7 @@ class SynthesisStage:
 
     def abandon(self, worker: Worker, cause: str) -> None:
         """Fail the slot of a worker that died."""
-        if worker.slot is not None and not worker.slot.ended:
-            self._line.fail(worker.slot, f"the worker died: {cause}", self._line.board.clock(), worker)
+        abandon(self._line, worker, cause)
 
     def _next(self, worker: Worker) -> Slot | None:
         board = self._line.board
