@@ -4,7 +4,7 @@
 
 Each row is a process of its own: it opens the circuit (its key has to be in the cache: the first run makes it), proves
 under the row's knobs with enough jobs to fill the line, and reports the most that was resident less what was resident
-before, beside the forecast. The first row tells the workspace, which the forecasts of the others contain.
+before, beside the forecast.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS = ((0, 1, 1, 1), (1, 1, 1, 2), (4, 1, 1, 1), (1, 2, 1, 2), (8, 1, 1, 2), (1
 """Lookahead, synthesisers, partitions a slot, device workers."""
 
 
-def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: int) -> dict[str, object]:
+def measure(circuit: str, jobs: int, row: tuple[int, int, int, int]) -> dict[str, object]:
     lookahead, synthesisers, slot, workers = row
     before = memory_limits().resident
     workload = CircuitWorkload.open(builtin(circuit), threads=2)
@@ -48,7 +48,7 @@ def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: 
         future.result()
     alive = engine.most_slots_alive
     engine.stop()
-    load = Load(slot, synthesisers, lookahead, workers, device_is_host=True, workspace=workspace)
+    load = Load(slot, synthesisers, lookahead, workers, device_is_host=True)
     expected = workload.footprint.forecast(load)
     check = check_peak(expected, peak_rss_bytes(), before)
     return {
@@ -59,7 +59,7 @@ def measure(circuit: str, jobs: int, row: tuple[int, int, int, int], workspace: 
         "most_slots_alive": alive,
         "slots_forecast": expected.slots,
         "forecast_bytes": expected.total,
-        "workspace_bytes": workspace,
+        "workspace_bytes": expected.workspace,
         "measured_bytes": check.measured if check else None,
         "off": round(check.off, 3) if check and check.off is not None else None,
     }
@@ -70,20 +70,14 @@ def main() -> None:
     parser.add_argument("--circuit", default=DEFAULT)
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--row", type=int, help="measure this row here")
-    parser.add_argument("--workspace", type=int, default=0)
     args = parser.parse_args()
     if args.row is not None:
-        print(json.dumps(measure(args.circuit, args.jobs, ROWS[args.row], args.workspace)))
+        print(json.dumps(measure(args.circuit, args.jobs, ROWS[args.row])))
         return
-    workspace = 0
     for row in range(len(ROWS)):
         command = [sys.executable, __file__, "--circuit", args.circuit, "--jobs", str(args.jobs), "--row", str(row)]
-        command += ["--workspace", str(workspace)]
         line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         print(line, end="", flush=True)
-        if row == 0:
-            found = json.loads(line)
-            workspace = max(found["measured_bytes"] - found["forecast_bytes"], 0)
 
 
 if __name__ == "__main__":

@@ -28,9 +28,12 @@ class CircuitFootprint:
         """What makes a witness takes while it does, beside the witness: circom's generator. One at a time in a slot."""
         owner = memoryview(key_file).obj
         self._file = owner if isinstance(owner, mmap.mmap) else None
-        key = {} if self._file is not None else {Kind.KEYS: shape.key_bytes}
-        self.fixed: Mapping[Kind, int] = {Kind.MATRICES: shape.matrix_bytes, **key}
-        self.residents = () if key else (Resident(f"key of {name}", Kind.KEYS, shape.key_bytes),)
+        self.residents = () if self._file is None else (Resident(f"key of {name}", Kind.KEYS, shape.key_bytes),)
+
+    def fixed(self, device_is_host: bool) -> Mapping[Kind, int]:
+        """Matrices, what proving takes of any process, and a key that cannot go."""
+        taken = {Kind.MATRICES: self.shape.matrix_bytes, Kind.WORKING: self.shape.workspace_bytes(device_is_host)}
+        return taken if self.residents else {**taken, Kind.KEYS: self.shape.key_bytes}
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         """What a slot takes."""

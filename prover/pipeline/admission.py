@@ -68,7 +68,7 @@ class Admission:
             if model is None:
                 continue
             self._models[circuit] = model
-            for kind, nbytes in model.fixed.items():
+            for kind, nbytes in model.fixed(self._host).items():
                 self._budget.fix(kind, nbytes)
 
     def add_device(self, is_host: bool, pool: PinnedMemory | None) -> None:

@@ -41,6 +41,7 @@ from prover.pipeline.line import DRAINS, Line
 from prover.pipeline.records import EngineStopped, SlotPart, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward
+from prover.resources import give_back_what_is_freed
 
 if TYPE_CHECKING:
     from prover.device.protocol import Device
@@ -155,6 +156,7 @@ class Engine:
             self._follow_knobs()
             if self._loader is not None:
                 self._loading = self._board.clock.thread(self._load, "loader")
+        give_back_what_is_freed()
         self._steward.start()
         if self._loading is not None:
             self._loading.start()

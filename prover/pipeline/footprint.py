@@ -27,16 +27,17 @@ class Footprint:
 class FootprintModel(Protocol):
     """What a workload takes of this process's memory. All answers are instant: the engine asks under its lock."""
 
-    @property
-    def fixed(self) -> Mapping[Kind, int]:
-        """Bytes that lie there as long as the workload is loaded."""
+    def fixed(self, device_is_host: bool) -> Mapping[Kind, int]:
+        """Bytes that are taken as long as the workload is loaded. ``device_is_host``: a device's memory is this
+        process's too.
+        """
 
     @property
     def residents(self) -> Sequence[Resident]:
         """What every slot reads, and what may go while none does: it comes back by itself when it is read again."""
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
-        """What a slot of so many partitions takes. ``device_is_host``: its device's memory is this process's too."""
+        """What a slot of so many partitions takes."""
 
     def evict(self, name: str) -> None:
         """Free a resident. Called on a thread of its own, while no slot reads it; must not fail."""

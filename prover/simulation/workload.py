@@ -49,7 +49,10 @@ class ModelledFootprint:
 
     def __init__(self, memory: MemoryModel) -> None:
         self._memory = memory
-        self.fixed = {Kind.KEYS: memory.fixed}
+
+    def fixed(self, device_is_host: bool) -> Mapping[Kind, int]:
+        """Keys, matrices and the rest that is always there."""
+        return {Kind.KEYS: self._memory.fixed}
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         """Full from the start of its synthesis; what the device leaves on the host stays to its end."""

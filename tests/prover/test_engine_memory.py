@@ -71,7 +71,7 @@ def test_a_device_that_starves_for_memory_says_so() -> None:
 
 
 def test_a_job_that_can_never_fit_fails_in_one_line_and_the_others_go_on() -> None:
-    with rig({"total_budget": 25, "slot_size": 0}, memory=FakeMemory(fixed={Kind.KEYS: 5})) as r:
+    with rig({"total_budget": 25, "slot_size": 0}, memory=FakeMemory(lasting={Kind.KEYS: 5})) as r:
         large, small = r.submit(1, 3), r.submit(2, 2)
         r.run()
         assert r.error(large) == (

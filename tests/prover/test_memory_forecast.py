@@ -15,7 +15,7 @@ from prover.curves import BLS12_381, BN254
 from prover.device.host import HostDevice
 from prover.groth16.prove import Assignment
 from prover.groth16.workload import WitnessFiles
-from prover.pipeline.forecast import CircuitShape, Forecast, Load, PeakCheck, check_peak, forecast
+from prover.pipeline.forecast import PROGRAM, CircuitShape, Forecast, Load, PeakCheck, check_peak, forecast
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "snark"
 SHAPE = CircuitShape(BLS12_381, wires=1000, public=4, rows=900, log_domain=10, entries=(2000, 1000), key_entries=3000)
@@ -103,14 +103,19 @@ def resident_kib(path: str) -> int:
 
 
 def test_slots_times_workers_times_lookahead():
-    load = Load(slot=2, synthesisers=3, lookahead=4, workers=2, pinned=77, workspace=5)
+    load = Load(slot=2, synthesisers=3, lookahead=4, workers=2, pinned=77)
     found = forecast(SHAPE, load)
-    assert found.slots == 9
-    assert found == Forecast(
-        SHAPE.key_bytes, SHAPE.matrix_bytes, 18 * SHAPE.witness_bytes, 18 * SHAPE.vector_bytes, 0, 77, 5, 9
-    )
-    assert forecast(SHAPE, replace(load, device_is_host=True)).device == 4 * 3 * 32 * 1024
+    keys, matrices, vectors = SHAPE.key_bytes, SHAPE.matrix_bytes, 18 * SHAPE.vector_bytes
+    assert found == Forecast(keys, matrices, 18 * 32_000, vectors, 0, 77, PROGRAM, 9)
     assert found.total == found.keys + found.matrices + found.working
+    making_c = forecast(replace(SHAPE, c_made=True), load)
+    assert making_c.vectors == vectors + 3 * 32 * 1024, "one for each synthesiser"
+    on_host = forecast(SHAPE, replace(load, device_is_host=True))
+    assert on_host.vectors == 14 * SHAPE.vector_bytes
+    assert on_host.device == 2 * (2 * 3 * 32 * 1024 + SHAPE.vector_bytes)
+    g1, g2 = 1024 * (116 + 372), 1000 * (116 + 614)
+    assert on_host.workspace == PROGRAM + g1 + g2
+    assert replace(SHAPE, log_domain=17).workspace_bytes(True) == PROGRAM + g2, "what is too large is not kept"
 
 
 @given(partitions=st.integers(1, 8), c_made=st.booleans())

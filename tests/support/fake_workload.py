@@ -43,7 +43,7 @@ class FakeMemory:
     vectors: int = 6
     """Bytes of a partition until its device has taken them; ``rest`` until it leaves the device."""
     rest: int = 4
-    fixed: dict[Kind, int] = field(default_factory=dict)
+    lasting: dict[Kind, int] = field(default_factory=dict)
     residents: tuple[Resident, ...] = ()
 
     def __post_init__(self) -> None:
@@ -55,6 +55,9 @@ class FakeMemory:
         self.counted: Callable[[], int] | None = None
         """What the budget counts now."""
         self.evicted: list[str] = []
+
+    def fixed(self, device_is_host: bool) -> dict[Kind, int]:
+        return self.lasting
 
     def slot(self, partitions: int, device_is_host: bool) -> Footprint:
         return Footprint(partitions * self.vectors, partitions * self.rest)
