@@ -17,7 +17,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "api.md").read_
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
@@ -31,7 +31,8 @@ def test_example_runs(code: str, tmp_path: Path) -> None:
         (FIXTURES / "circom" / "mix_8.bn128.wasm", "circuit.wasm"),
     ):
         shutil.copy(source, tmp_path / name)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    homes = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CACHE", "STATE")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **homes}
     done = subprocess.run(
         [sys.executable, "-W", "error::DeprecationWarning", "-c", code],
         cwd=tmp_path,
