@@ -36,7 +36,7 @@ HOT: dict[str, list[KnobValue]] = {
     "split_prove": [True, False],
     "self_check": [True, True, True, False],
     "on_device_lost": ["fail", "requeue"],
-    "total_budget": ["auto", 8 << 20, 64 << 20],
+    "total_budget": ["auto", 16 << 20, 64 << 20],
     "pinned_pool_bytes": ["auto", 0],
     "drain_timeout_s": [0, 60],
     "log_level": ["info", "trace"],
