@@ -10,6 +10,8 @@ verifies and lies in its place, jobs of one class began in order, and no thread,
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import gc
 import sys
 import tempfile
@@ -36,18 +38,20 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=2_000)
     parser.add_argument("--circuit", default="range-check-10")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--rounds", type=int, default=1, help="storms one after another: does memory grow?")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         workload = CircuitWorkload.open(builtin(args.circuit), threads=available_cores(), cache=Path(cache))
-        report = blow(workload, args)
+        rounds = [blow(workload, args, args.seed + number) for number in range(args.rounds)]
+    report = {"cpu": cpu_model(), "cores": available_cores(), "circuit": args.circuit, "rounds": rounds}
     print(report)
     if args.out is not None:
         write_report(args.out, report)
 
 
-def blow(workload: CircuitWorkload, args: argparse.Namespace) -> dict[str, object]:
+def blow(workload: CircuitWorkload, args: argparse.Namespace, seed: int) -> dict[str, object]:
     devices = open_devices(args.device).devices
     threads = set(threading.enumerate())
     engine = Engine(workload, devices, KnobSet(), ring_capacity=1 << 16)
@@ -55,17 +59,11 @@ def blow(workload: CircuitWorkload, args: argparse.Namespace) -> dict[str, objec
         engine,
         workload.sample_inputs,
         lambda number, proofs: workload.verify(workload.sample_inputs(number, len(proofs)), range(len(proofs)), proofs),
-        args.seed,
+        seed,
     )
-    settled: list[int] = []
-
-    def progress(done: int, ended: int) -> None:
-        if not settled and ended >= args.partitions // 10:
-            settled.append(resident())
-
     began, cpu = time.monotonic(), time.process_time()
     engine.start()
-    storm.blow(args.actions, args.partitions, progress)
+    storm.blow(args.actions, args.partitions)
     engine.stop()
     wall, cpu = time.monotonic() - began, time.process_time() - cpu
     storm.check()
@@ -76,11 +74,8 @@ def blow(workload: CircuitWorkload, args: argparse.Namespace) -> dict[str, objec
     actions, refused = dict(storm.actions), storm.refused
     del engine, storm
     return {
-        "seed": args.seed,
-        "cpu": cpu_model(),
-        "cores": available_cores(),
+        "seed": seed,
         "devices": [device.name for device in devices],
-        "circuit": args.circuit,
         "seconds": round(wall, 1),
         "cpu_seconds": round(cpu, 1),
         "actions": actions,
@@ -95,13 +90,15 @@ def blow(workload: CircuitWorkload, args: argparse.Namespace) -> dict[str, objec
         "threads_left": len(set(threading.enumerate()) - threads),
         "slots_left": Storm.leftovers(),
         "device_bytes_left": [device.memory().used for device in devices],
-        "resident_after_a_tenth": settled[0] if settled else None,
-        "resident_at_the_end": resident(),
+        "resident_bytes": resident(),
     }
 
 
 def resident() -> int:
+    """What the process holds, with what the allocator can give back given back."""
     gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
     return memory_limits().resident
 
 
