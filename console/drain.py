@@ -71,7 +71,8 @@ def _say(line: str) -> None:
 def second_signal() -> Iterator[threading.Event]:
     """An event that the next signal sets, instead of ending the process."""
     again = threading.Event()
-    before = {number: signal.signal(number, lambda *_: again.set()) for number in SIGNALS}
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as under nohup
+    before = {number: signal.signal(number, lambda *_: again.set()) for number in heard}
     try:
         yield again
     finally:

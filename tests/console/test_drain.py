@@ -81,6 +81,17 @@ def test_signals_set_an_event_and_are_given_back() -> None:
     assert [signal.getsignal(number) for number in SIGNALS] == before
 
 
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with second_signal() as again:
+            signal.raise_signal(signal.SIGHUP)
+            assert not again.is_set()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_the_last_resort_counts_signals_and_can_be_disarmed() -> None:
     drained: list[int] = []
     resort = LastResort(0, None, lambda number, again: drained.append(number))
