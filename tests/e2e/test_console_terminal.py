@@ -225,7 +225,7 @@ def test_one_frame_as_json(environment: dict[str, str]):
         ([], "--once"),
         (["--attach", "http://localhost:1"], "--attach"),
         (["--circuit", "a.zkey"], "--circuit"),
-        (["--record", "."], "--record"),
+        (["--once", "--record", "."], "--record"),
         (["--device", "nope"], "unknown device: nope"),
         (["--json"], "--once"),
         (["-j", "0"], "-j 0"),
