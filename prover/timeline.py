@@ -29,6 +29,7 @@ PAUSE_S = 1.0
 WINDOW_S = 900.0
 _SETTLED_S = 2.0
 _LEAST_GAP_S = 1e-3
+_LATE = 64
 
 Slot = tuple[str | None, tuple[int, ...]]
 
@@ -222,6 +223,8 @@ class Timeline:
         """Events that were overwritten before they were read."""
         self._lanes: dict[int, _Lane] = {}
         self._requests: dict[str, _Request] = {}
+        self._late: dict[str, _Request] = {}
+        """Failed jobs, the latest: a daemon goes on proving their other partitions."""
         self._in_flight = IntervalSet()
         self._asked = IntervalSet()
         self._queued = IntervalSet()
@@ -313,7 +316,7 @@ class Timeline:
             return
         slot = (event.job, event.partitions)
         good = event.fields.get("ok") is not False
-        if good:
+        if good and not event.fields.get("assumed"):
             self._phases[phase].append((event.at, event.at - start))
             active = event.fields.get("gpu_active_s")
             if isinstance(active, float) and phase in KERNEL_PHASES:
@@ -340,7 +343,8 @@ class Timeline:
         if request is None:
             return
         request.unsynthesised += change
-        request.synthesised = max(request.synthesised, event.at)
+        handed = event.fields.get("handed_over")  # later than its end, where the stage had more to do for it
+        request.synthesised = max(request.synthesised, event.at, handed if isinstance(handed, float) else event.at)
         if request.unsynthesised > 0 and request.asked_since is None:
             request.asked_since = event.at
         elif request.unsynthesised <= 0 and request.asked_since is not None:
@@ -352,7 +356,7 @@ class Timeline:
             self._synthesised(event, len(event.partitions))
 
     def _reach(self, event: Event, at: float) -> None:
-        request = self._requests.get(event.job or "")
+        request = self._requests.get(event.job or "") or self._late.get(event.job or "")
         if request is None:
             return
         if event.kind is EventKind.SPAN:
@@ -372,6 +376,10 @@ class Timeline:
             self._asked.add(request.asked_since, event.at)
         for slot in [slot for slot in self._queued_open if slot[0] == job]:
             self._queued.add(self._queued_open.pop(slot), event.at)
+        if event.kind is EventKind.JOB_FAILED and job:
+            self._late[job] = request
+            if len(self._late) > _LATE:
+                del self._late[next(iter(self._late))]
         self._completions.append(Completion(job, request.submitted, request.picked, event.at, event.kind))
 
     def _prune(self) -> None:
