@@ -36,6 +36,7 @@ _READING = (
     ("timeline", "share in which a worker was anywhere between set-up and copy back"),
     ("driver", "share in which a kernel or a copy ran, as nvidia-smi counts it"),
     ("sm", "multiprocessors at work now, percent; occ their warps, int and fp64 their pipes, dram"),
+    ("good, bad", "proofs of the device that verified, since ever; and that did not, none delivered"),
     ("steady", "use from first to last hand-over, start and end left out"),
     ("ceiling", "proofs a minute if the device never waited"),
     ("knobs", "the wanted value stands between the arrows; beside it what is in force, and until what"),
