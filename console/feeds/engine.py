@@ -19,7 +19,7 @@ from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
 from console.feeds.interfaces import GpuSource
 from console.feeds.lane import LaneHistory
-from console.feeds.logfile import LogFollower
+from console.feeds.logs.follow_lines import LogFollower
 from console.feeds.nvml.card import GpuCard, same_gpu
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Notice, Throughput
 from prover.intervals import length
