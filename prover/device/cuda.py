@@ -14,7 +14,7 @@ from prover import buffers
 from prover.cancel import Cancelled, CancelToken
 from prover.curves import Curve
 from prover.device.cuda_clock import DeviceClock
-from prover.device.cuda_copies import Copies
+from prover.device.cuda_copies import Copies, PinnedPool
 from prover.device.cuda_fixed_base import FixedBases
 from prover.device.cuda_kernels import KernelLibrary, modules_of_proof, modules_of_setup
 from prover.device.cuda_memory import Arena, CudaArray, owned
@@ -66,6 +66,11 @@ class CudaDevice:
         self._residents = Residents(self)
         self._prepared: set[tuple[int, bool]] = set()
         self.arena.on_shortage(self._residents.evict)
+
+    @property
+    def pinned(self) -> PinnedPool:
+        """Its pinned buffers."""
+        return self.copies.pinned
 
     @property
     def lost(self) -> DeviceLost | None:

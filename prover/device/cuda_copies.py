@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 4 << 20
 _CAP = 256 << 20
+_LEAST = 2
+"""Pinned buffers that a pool may always have."""
 _RING = 8
 """Pinned buffers of one copy at most."""
 _MOVERS = 4
@@ -39,11 +42,35 @@ class PinnedPool:
         self._condition = threading.Condition()
         self._free: list[int] = []
         self._made = 0
+        self.allow: Callable[[int], bool] = lambda nbytes: True
+        """Asked before the pool grows by so many bytes beyond ``least``."""
+        self.shrunk: Callable[[int], None] = lambda nbytes: None
+        """Told when it did not grow after all."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of page-locked memory held."""
         return self._made * self.chunk
+
+    @property
+    def least(self) -> int:
+        """Bytes that it may hold without asking: copies have to get through."""
+        return _LEAST * self.chunk
+
+    @property
+    def idle(self) -> int:
+        """Bytes beyond ``least`` that no copy uses now. Needs no lock."""
+        return max(0, min(len(self._free), self._made - _LEAST)) * self.chunk
+
+    def trim(self, nbytes: int) -> int:
+        """Free up to ``nbytes`` that no copy uses, beyond ``least``, in whole buffers; how many bytes it were."""
+        with self._condition:
+            count = min(nbytes // self.chunk + (nbytes % self.chunk > 0), self.idle // self.chunk)
+            free = [self._free.pop() for _ in range(count)]
+            self._made -= count
+        for address in free:
+            self._driver.free_pinned(address)
+        return count * self.chunk
 
     def take(self) -> int:
         """The address of a buffer; waits where all are in use. A caller that has one must not wait for a second.
@@ -68,11 +95,14 @@ class PinnedPool:
     def _next(self) -> int | None:
         if self._free:
             return self._free.pop()
-        if self._made == self._limit:
+        beyond = self._made >= _LEAST
+        if self._made == self._limit or (beyond and not self.allow(self.chunk)):
             return None
         address = self._driver.allocate_pinned(self.chunk)
         if address is None:
             self._limit = self._made
+            if beyond:
+                self.shrunk(self.chunk)
         else:
             self._made += 1
         return address

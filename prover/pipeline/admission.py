@@ -30,6 +30,8 @@ class PinnedMemory(Protocol):
 
     allow: Callable[[int], bool]
     """Asked, outside the engine's lock, before the pool grows by so many bytes beyond ``least``."""
+    shrunk: Callable[[int], None]
+    """Told, outside the engine's lock, when it did not grow after all."""
 
     @property
     def least(self) -> int:
@@ -40,7 +42,7 @@ class PinnedMemory(Protocol):
         """Bytes beyond ``least`` that no copy uses now."""
 
     def trim(self, nbytes: int) -> int:
-        """Free up to so many bytes that no copy uses, beyond ``least``; how many it were."""
+        """Free up to so many bytes, in whole buffers, that no copy uses, beyond ``least``; how many it were."""
 
 
 class Admission:
@@ -79,7 +81,7 @@ class Admission:
         pool.trim(UNKNOWN)
         self._budget.fix(Kind.PINNED, pool.least)
         self._pools.append(pool)
-        pool.allow = self._grow
+        pool.allow, pool.shrunk = self._grow, self._shrunk
 
     # -- a slot's way -------------------------------------------------------------------------------------------------
 
@@ -235,6 +237,10 @@ class Admission:
     def _grow(self, nbytes: int) -> bool:
         with self._board.transaction:
             return self._budget.grow_pinned(nbytes)
+
+    def _shrunk(self, nbytes: int) -> None:
+        with self._board.transaction:
+            self._budget.trimmed(0, nbytes)
 
     def _tell_idle(self) -> None:
         if self._pools:

@@ -74,6 +74,26 @@ def test_copies_of_many_threads_with_few_pinned_buffers():
     assert device.copies.pinned.nbytes == 2 << 12
 
 
+def test_the_pinned_pool_grows_as_allowed_and_gives_back_what_is_idle():
+    device = emulated()
+    asked = []
+    pool = PinnedPool(device.handles, chunk=1 << 12, cap=6 << 12)
+    pool.allow = lambda nbytes: asked.append(nbytes) is None and len(asked) < 4
+    taken = [pool.take(), *(pool.take_more() for _ in range(5))]
+    assert [address is not None for address in taken] == [True] * 5 + [False]
+    assert (asked, pool.nbytes, pool.idle) == ([1 << 12] * 4, 5 << 12, 0)
+    for address in taken[:4]:
+        pool.give_back(address)
+    assert pool.idle == 3 << 12, "two of the five are always its own"
+    assert pool.trim(1) == 1 << 12 and pool.trim(1 << 30) == 2 << 12
+    assert (pool.nbytes, pool.idle, pool.least) == (2 << 12, 0, 2 << 12)
+    device.driver.allocate_pinned = lambda nbytes: None
+    pool.allow, pool.shrunk = lambda nbytes: True, asked.append
+    asked.clear()
+    assert pool.take() is not None and pool.take_more() is None
+    assert asked == [1 << 12], "what the system refused is not counted"
+
+
 def test_no_pinned_memory_at_all_is_said():
     device = emulated()
     device.driver.allocate_pinned = lambda nbytes: None

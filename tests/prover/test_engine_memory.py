@@ -175,6 +175,47 @@ def test_an_idle_key_is_evicted_when_the_budget_is_cut_and_read_again() -> None:
         assert dict(memory(r).by_kind)["keys"] == 20
 
 
+class Pool:
+    """Pinned buffers of one byte, as a device has them."""
+
+    least = 2
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.idle = 0
+        self.allow = lambda nbytes: True
+        self.shrunk = lambda nbytes: None
+
+    def trim(self, nbytes: int) -> int:
+        freed = min(nbytes, self.idle)
+        self.idle -= freed
+        self.held -= freed
+        return freed
+
+
+def test_idle_pinned_buffers_go_before_anything_waits_for_long() -> None:
+    with rig({"total_budget": 40, "pinned_pool_bytes": 20}, memory=FakeMemory()) as r:
+        pool = Pool()
+        r.engine._admission.add_device(False, pool)
+        assert dict(memory(r).by_kind)["pinned"] == 2
+        assert pool.allow(20) and not pool.allow(1), "no more than the knob says"
+        pool.held = pool.idle = 20
+        assert memory(r).used == 22
+        job = r.submit(1, 2)
+        r.run_for(0.5)
+        assert dict(memory(r).by_kind) == {"keys": 0, "matrices": 0, "working": 20, "pinned": 20}
+        assert (pool.held, pool.idle) == (18, 18)
+        r.run()
+        r.check_delivered(job, 1, 2)
+        pool.shrunk(8)
+        pool.held = pool.idle = 10
+        assert dict(memory(r).by_kind)["pinned"] == 12
+        r.set("pinned_pool_bytes", 4)
+        r.run_for(0.0)
+        r.run(lambda: pool.held == 4)
+        assert dict(memory(r).by_kind)["pinned"] == 6 and not r.knob("pinned_pool_bytes").lagging
+
+
 def test_an_urgent_job_finds_what_the_last_one_needed() -> None:
     with rig({"total_budget": 40, "synthesis_concurrency": 4, "synthesis_lookahead": 4}, memory=FakeMemory()) as r:
         r.engine.submit(JobRequest(1, 1, priority=Priority.CRITICAL))
