@@ -40,7 +40,6 @@ def measure(circuit: str, partitions: int, jobs: int, mode: str) -> dict[str, An
     inputs = workload.sample_inputs(0, partitions)
     sum(memoryview(workload.key.source.data)[::4096])  # the key's pages
     before = memory_limits().resident
-    slot = MODES[mode] or partitions
     engine = Engine(workload, [HostDevice()], load_knobs(assignments=[f"slot_size={MODES[mode]}"]))
     knobs = engine.knobs
     reset_peak_rss()
@@ -51,19 +50,13 @@ def measure(circuit: str, partitions: int, jobs: int, mode: str) -> dict[str, An
     elapsed = time.monotonic() - began
     peak, budget = peak_rss_bytes(), engine.snapshot().memory
     engine.stop()
-    load = Load(
-        slot,
-        knobs.synthesisers,
-        knobs.integer("synthesis_lookahead"),
-        knobs.integer("gpu_workers_per_device"),
-        device_is_host=True,
-    )
+    load = Load.of(knobs, 1, partitions, device_is_host=True)
     expected = workload.footprint.forecast(load)
     check = check_peak(expected, peak, start)
     assert peak is not None and check is not None and budget is not None
     return {
         "mode": mode,
-        "slot": slot,
+        "slot": load.slot,
         "jobs": jobs,
         "seconds_per_proof": round(elapsed / jobs, 4),
         "working_bytes": peak - before,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -39,6 +40,7 @@ MEANINGS = {
     "idle s/proof": "seconds a proof in which the device did not compute",
     "gap s": "middle length of the most frequent kind of gap",
     "peak RSS": "most memory that the process held (of a model: the modelled machine)",
+    "forecast": "the same as the circuit's counts and the knobs foretell it",
     "verified": "proofs that were verified",
 }
 """What each column of the report means."""
@@ -135,11 +137,14 @@ def _measure(
 ) -> dict[str, Any]:
     from prover.device import open_devices
     from prover.device.host import HostDevice
+    from prover.memory_limits import memory_limits
     from prover.pipeline.engine import Engine
     from prover.pipeline.sweep import Sweep
 
     sys.setswitchinterval(0.001)  # a worker that launches kernels gets its turn between pieces of Python work
     opened = open_devices(args.device)
+    importlib.import_module("prover.groth16.workload")  # modules are no memory of the circuit's
+    before = memory_limits().resident
     workload, inputs = _workload(args, opened.devices[0], progress, cancel)
     for device in opened.devices:
         device.prepare(workload.key.curve, progress=progress)
@@ -147,7 +152,9 @@ def _measure(
     sweep = Sweep(inputs, _partitions(args), args.count, clients, args.warmup)
     engine.start()
     try:
-        return report(sweep, workload, opened.devices, opened.note, knobs, sweep.measure(engine, progress, cancel))
+        levels = sweep.measure(engine, progress, cancel)
+        expected = _peaks(workload, knobs, opened.devices, sweep, before)
+        return report(sweep, workload, opened.devices, opened.note, knobs, levels, peaks=expected)
     finally:
         engine.stop()
 
@@ -224,6 +231,20 @@ def _witness(zkey: Path, given: str | None) -> Path:
     raise InputError("witness not found", str(candidates[0]), "give --witness WTNS")
 
 
+def _peaks(
+    workload: CircuitWorkload | WitnessFiles, knobs: KnobSet, devices: Sequence[Device], sweep: Sweep, before: int
+) -> dict[int, int]:
+    """The resident memory that is forecast for each number of clients; ``before``: without the circuit."""
+    from prover.pipeline.forecast import Load
+
+    host = any(device.capability.kind == "host" for device in devices)
+
+    def load(clients: int) -> Load:
+        return Load.of(knobs, len(devices), sweep.partitions, device_is_host=host, jobs=clients)
+
+    return {clients: before + workload.footprint.forecast(load(clients)).total for clients in sweep.clients}
+
+
 def report(
     sweep: Sweep,
     workload: Workload,
@@ -232,8 +253,11 @@ def report(
     knobs: KnobSet,
     levels: Iterable[Level],
     model: str | None = None,
+    peaks: Mapping[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The report in the contract's schema. ``note`` is of the devices; ``model`` names the box if it is modelled."""
+    """The report in the contract's schema. ``note`` is of the devices; ``model`` names the box if it is modelled;
+    ``peaks``: the resident memory that is forecast, by clients.
+    """
     return {
         "schema": SCHEMA,
         "simulated": model is not None,
@@ -244,11 +268,11 @@ def report(
         "constraints": workload.constraints,
         "partitions": sweep.partitions,
         "knobs": dict(knobs),
-        "runs": [_level(level, devices) for level in levels],
+        "runs": [_level(level, devices, (peaks or {}).get(level.concurrency)) for level in levels],
     }
 
 
-def _level(level: Level, devices: Sequence[EngineDevice]) -> dict[str, Any]:
+def _level(level: Level, devices: Sequence[EngineDevice], forecast: int | None) -> dict[str, Any]:
     """A run; figures of several devices are their mean, and stand apart in ``devices``."""
     run = level.run
     each = [_device(device) for device in run.devices]
@@ -265,6 +289,7 @@ def _level(level: Level, devices: Sequence[EngineDevice]) -> dict[str, Any]:
         **{name: _mean([device[name] for device in each]) for name in _OF_DEVICES},
         "gpu_active_ms": 1e3 * sum(active) / run.proofs if active and run.proofs else None,
         "peak_rss_bytes": level.peak_rss_bytes,
+        "forecast_rss_bytes": forecast,
         "peak_device_bytes": sum(device.memory().peak for device in gpus) if gpus else None,
         "phases": {phase.value: asdict(statistics) for phase, statistics in level.phases.items()},
         "gpu_phases": {phase.value: asdict(statistics) for phase, statistics in level.gpu_phases.items()},
@@ -305,6 +330,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "idle s/proof": lambda run: _number(run["idle_s_per_proof"], 4),
     "gap s": lambda run: _number(run["gap_centre_s"], 4),
     "peak RSS": lambda run: _size(run["peak_rss_bytes"]),
+    "forecast": lambda run: _size(run["forecast_rss_bytes"]),
     "verified": lambda run: str(run["verified"]),
 }
 

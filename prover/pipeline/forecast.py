@@ -7,9 +7,13 @@ they hold when each is at its largest. It is the process's memory on the host; a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prover.curves import Curve
 from prover.pipeline.footprint import Footprint
+
+if TYPE_CHECKING:
+    from prover.pipeline.knobs import KnobSet
 
 FR_BYTES = 32
 PROGRAM = 10 << 20
@@ -116,6 +120,19 @@ class Load:
     """Bytes of the pinned pool."""
     device_is_host: bool = False
     """Whether a device's memory is this process's."""
+    most: int | None = None
+    """Slots that are there at all, if they are fewer: of so many jobs in flight."""
+
+    @classmethod
+    def of(
+        cls, knobs: KnobSet, devices: int, partitions: int, *, device_is_host: bool, jobs: int | None = None
+    ) -> Load:
+        """What these knobs make of jobs of ``partitions``, at most ``jobs`` at once."""
+        slot = min(knobs.integer("slot_size") or partitions, partitions)
+        workers = devices * knobs.integer("gpu_workers_per_device")
+        most = None if jobs is None else jobs * -(-partitions // slot)
+        lookahead = knobs.integer("synthesis_lookahead")
+        return cls(slot, knobs.synthesisers, lookahead, workers, device_is_host=device_is_host, most=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +166,22 @@ def forecast(shape: CircuitShape, load: Load) -> Forecast:
     A slot that waits or is synthesised holds witness and vectors (and c while it is made). One that is proved on the
     host holds the device's vectors instead, and those of the assignment that is copied; on a GPU soon nothing any more.
     """
+    workers = load.workers if load.most is None else min(load.workers, load.most)
     waiting = load.lookahead + load.synthesisers
+    if load.most is not None:
+        waiting = min(waiting, load.most - workers)
+    making = min(load.synthesisers, waiting)
     c = shape.domain * FR_BYTES if shape.c_made and not shape.c_given else 0
     host = load.device_is_host
     return Forecast(
         keys=shape.key_bytes,
         matrices=shape.matrix_bytes,
-        witnesses=(waiting + load.workers) * load.slot * shape.witness_bytes,
-        vectors=(waiting + (0 if host else load.workers)) * load.slot * shape.vector_bytes + load.synthesisers * c,
-        device=load.workers * (load.slot * shape.device_bytes + shape.vector_bytes) if host else 0,
+        witnesses=(waiting + workers) * load.slot * shape.witness_bytes,
+        vectors=(waiting + (0 if host else workers)) * load.slot * shape.vector_bytes + making * c,
+        device=workers * (load.slot * shape.device_bytes + shape.vector_bytes) if host else 0,
         pinned=load.pinned,
         workspace=shape.workspace_bytes(host),
-        slots=waiting + load.workers,
+        slots=waiting + workers,
     )
 
 

@@ -77,6 +77,7 @@ def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None
             "gap_centre_s",
             "gpu_active_ms",
             "peak_rss_bytes",
+            "forecast_rss_bytes",
             "peak_device_bytes",
             "phases",
             "gpu_phases",
@@ -93,6 +94,7 @@ def test_the_report_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None
         assert run["proofs_per_minute"] == pytest.approx(60 / run["seconds_per_proof"])
         assert run["idle_s_per_proof"] == pytest.approx(run["seconds_per_proof"] * (1 - run["utilisation"]))
         assert 0 < run["utilisation"] < 1 and run["peak_rss_bytes"] > 2**20
+        assert run["forecast_rss_bytes"] > 2**20
         assert set(run["phases"]) == {
             "synthesis", "queued", "lock_wait", "setup", "h2d", "ntt", "msm", "d2h", "finalizing",
         }  # fmt: skip
