@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from prover.model import Event, EventKind, FieldValue, Phase
 
 _REMEMBERED = 512
 """Ended jobs that are remembered: lines about their partitions come late."""
+_FAILED = 16
 _MOST_PARTITIONS = 4096
 
 
@@ -78,6 +78,8 @@ class JobBook:
         self.adopted = 0
         self.duplicates: dict[str, None] = {}
         """Ids under which a job arrived while another was alive."""
+        self.failed: OrderedDict[str, LiveJob] = OrderedDict()
+        """The latest failed jobs: the daemon goes on with their other partitions."""
         self._ended: OrderedDict[str, LiveJob] = OrderedDict()
         self._seq = 0
         self._events: list[Event] = []
@@ -103,19 +105,21 @@ class JobBook:
     ) -> None:
         """Add an event. A span that would end before it began (a clock was set) has no length."""
         self._seq += 1
-        on_device = slot is not None and slot.device is not None and phase not in _OFF_DEVICE
+        device = worker = None
+        if slot is not None and slot.device is not None and phase not in _OFF_DEVICE:
+            device, worker = slot.device, f"gpu{slot.device}-{slot.worker}"
         self._events.append(
             Event(
                 self._seq,
-                self.seconds(at_us),
+                (at_us - self.epoch_us) / 1e6,
                 kind,
                 None if job is None else job.id,
                 () if slot is None else slot.partitions,
                 phase,
-                None if start_us is None else self.seconds(min(start_us, at_us)),
-                slot.device if slot is not None and on_device else None,
-                f"gpu{slot.device}-{slot.worker}" if slot is not None and on_device else None,
-                {key: value for key, value in fields.items() if value is not None},
+                None if start_us is None else (min(start_us, at_us) - self.epoch_us) / 1e6,
+                device,
+                worker,
+                {key: value for key, value in fields.items() if value is not None} if fields else _NO_FIELDS,
             )
         )
 
@@ -170,16 +174,18 @@ class JobBook:
         self.tell(kind, at_us, job, error=error, derived=derived)
         self.live.pop(job.id, None)
         self._ended[job.id] = job
+        if job.failed is not None:
+            self.failed[job.id] = job
+            if len(self.failed) > _FAILED:
+                self.failed.popitem(last=False)
         while len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 
     def on_devices(self) -> list[tuple[LiveJob, LiveSlot]]:
         """Slots that a worker has."""
-        return [(job, slot) for job in self.jobs() for slot in job.slots.values() if slot.on_device]
-
-    def jobs(self) -> Iterable[LiveJob]:
-        """Those alive, then the latest that ended with something left to do."""
-        return [*self.live.values(), *[job for job in self._ended.values() if job.failed is not None]]
+        jobs = [*self.live.values(), *self.failed.values()]
+        return [(job, slot) for job in jobs for slot in job.slots.values() if slot.on_device]
 
 
+_NO_FIELDS: dict[str, FieldValue] = {}
 _OFF_DEVICE = frozenset({Phase.SYNTHESIS, Phase.QUEUED, Phase.FINALIZING})

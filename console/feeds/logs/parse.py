@@ -35,6 +35,7 @@ _FIL_LOGGER = re.compile(
     re.DOTALL,
 )
 _DAEMON_TARGETS = ("cuzk", "bellperson::", "supraseal")
+_DECODE = json.JSONDecoder().decode
 _LEVELS = {f"Z {level:>5} ": level for level in ("ERROR", "WARN", "INFO", "DEBUG", "TRACE")}
 _ENGINE_STARTS = "starting cuzk engine"
 
@@ -148,7 +149,7 @@ class Parser:
 
     def _json(self, offset: int, text: str) -> LogRecord | None:
         try:
-            told: Any = json.loads(text)
+            told: Any = _DECODE(text)
         except (ValueError, RecursionError):
             return None
         if not isinstance(told, dict):
@@ -159,8 +160,11 @@ class Parser:
         values = given if isinstance(given, dict) else told
         message = values.pop("message", None) or values.pop("msg", "")
         listed = told.get("spans")
-        fraction = re.match(r"\d+", stamp[20:]) if stamp[19:20] == "." else None
-        at_us = self._time(stamp[:19], fraction[0] if fraction else "")
+        fraction = stamp[20:26]
+        if not (fraction.isdecimal() and fraction.isascii() and stamp[19:20] == "."):
+            digits = re.match(r"\.([0-9]+)", stamp[19:])
+            fraction = digits[1] if digits else ""
+        at_us = self._time(stamp[:19], fraction)
         if message == _ENGINE_STARTS:
             self.engine_us, self.anchored_loosely = at_us, False
         level, target = str(told.get("level", "")).upper(), str(told.get("target", told.get("logger", "")))

@@ -213,7 +213,8 @@ class Translator:
 
     def _circuits(self, record: LogRecord, at_us: int) -> None:
         for key in ("num_partitions", "total_circuits", "num_circuits"):
-            self._size(record, at_us, key)
+            if record.get(key) is not None:
+                self._size(record, at_us, key)
 
     def _size(self, record: LogRecord, at_us: int, key: str) -> None:
         count, job = whole(record.get(key)), self.book.find(record.about("job_id"), at_us)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from console.feeds.logs.catalogue import KEYS
@@ -82,8 +83,9 @@ def split_fields(message: str, rest: str) -> dict[str, str]:
     return _split(_KEY, rest, KEYS.get(message))
 
 
+@lru_cache(maxsize=1024)
 def split_spans(text: str) -> tuple[tuple[str, dict[str, str]], ...]:
-    """Names and fields, as printed, of spans as they stand before a target, root first."""
+    """Names and fields, as printed, of spans as they stand before a target, root first; kept, as lines repeat them."""
     found = []
     for name, inside in _SPAN.findall(text):
         simple = _simple(inside) if '"' not in inside else None
@@ -145,6 +147,9 @@ def json_spans(listed: Sequence[Any]) -> tuple[tuple[str, dict[str, Any]], ...]:
 def meant(key: str, value: Any) -> FieldValue:
     """A value as it was printed, by text or JSON, as it was meant."""
     if isinstance(value, str):
+        # most values are short numbers
+        if value.isdecimal() and len(value) <= 18 and key not in TEXTS and value.isascii():
+            return int(value)
         return value_of(key, value)
     if value is None or isinstance(value, bool | int | float):
         return value
