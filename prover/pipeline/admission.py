@@ -147,6 +147,17 @@ class Admission:
         needs = (self._need([part], circuit) for part, circuit in ahead if part.partitions)
         return self._budget.refusal(self._bounds(knobs)[0], *(need for need in needs if need is not None))
 
+    def cost(self, slot_size: int, partitions: int, circuit: str) -> str | None:
+        """What a slot of a job of ``partitions`` takes under a ``slot_size``, and beside it one partition."""
+        model = self._models.get(circuit)
+        count = min(slot_size or partitions, partitions)
+        if model is None or count < 2:
+            return None
+        many, one = model.slot(count, self._host), model.slot(1, self._host)
+        mode = "standard mode: " if count == partitions else ""
+        taken = size(many.vectors + many.rest)
+        return f"{mode}{taken} a slot of {count}, one partition takes {size(one.vectors + one.rest)}"
+
     def lagging(self) -> tuple[str, ...]:
         """What is in use beyond a budget that was cut."""
         over = self._budget.surplus

@@ -104,6 +104,7 @@ class Engine:
         if unknown is not None:
             raise InputError(*unknown.split(": ", 2))
         self._line.book.refusals["gpu_devices"] = self._refuse_devices
+        self._line.book.remarks["slot_size"] = self._remark_slots
         for name in ("total_budget", "slot_size"):
             self._line.book.refusals[name] = partial(self._refuse_memory, name)
         self._steward = Steward(self._pools, self._board)
@@ -418,6 +419,13 @@ class Engine:
             return None
         here = ", ".join(sorted(known)) or "no device"
         return f"no device of that number: gpu_devices={value}: this engine has {here}"
+
+    def _remark_slots(self, value: KnobValue) -> str | None:
+        """What slots of this size cost in memory, for the largest job that is here."""
+        job = max(self._board.jobs, key=lambda job: job.request.partitions, default=None)
+        if job is None or not isinstance(value, int):
+            return None
+        return self._admission.cost(value, job.request.partitions, self._line.circuit_of(job))
 
     def _refuse_memory(self, name: str, value: KnobValue) -> str | None:
         """Why this value of a knob would leave a job that waits for ever without memory."""

@@ -43,6 +43,8 @@ class KnobBook:
         self._pending: set[str] = set()
         self.refusals: dict[str, Callable[[KnobValue], str | None]] = {}
         """Why a value cannot be had here and now, in one line, by knob: what the registry cannot know."""
+        self.remarks: dict[str, Callable[[KnobValue], str | None]] = {}
+        """What is to be said of an accepted value here and now, in one line, by knob."""
         self._views = {name: KnobView(name, value, value) for name, value in start.items()}
         self.views: tuple[KnobView, ...] = tuple(self._views.values())
 
@@ -63,7 +65,7 @@ class KnobBook:
             note = f"{spec.name} is {spec.show(value)} already"
             return Receipt(True, self.current.generation, spec.effect, None, change, note)
         self._accept(spec, old, value, change, undo)
-        return Receipt(True, self.current.generation, spec.effect, None, change, self._dependence(spec))
+        return Receipt(True, self.current.generation, spec.effect, None, change, self._remark(spec, value))
 
     def undo(self, who: str) -> Receipt:
         """Propose back the latest accepted change that is neither an undo nor undone."""
@@ -139,6 +141,10 @@ class KnobBook:
         if change.old is not None and change.old != old:
             return f"changed meanwhile: {spec.name}: {now}"
         return None
+
+    def _remark(self, spec: KnobSpec, value: KnobValue) -> str | None:
+        remark = self._dependence(spec)
+        return self.remarks[spec.name](value) if remark is None and spec.name in self.remarks else remark
 
     def _dependence(self, spec: KnobSpec) -> str | None:
         """What another knob makes of an accepted value."""

@@ -99,6 +99,17 @@ def test_a_change_for_which_a_waiting_job_would_never_fit_is_refused() -> None:
         r.check_delivered(waiting, 2, 8)
 
 
+def test_a_change_of_the_slots_size_says_what_a_slot_takes() -> None:
+    with rig(memory=FakeMemory(6 << 20, 4 << 20)) as r:
+        assert r.engine.propose(Change("slot_size", 2)).note is None, "of which job?"
+        r.submit(1, 10)
+        standard = r.engine.propose(Change("slot_size", 0))
+        assert standard.note == "standard mode: 100.0 MiB a slot of 10, one partition takes 10.0 MiB"
+        assert r.engine.propose(Change("slot_size", 4)).note == "40.0 MiB a slot of 4, one partition takes 10.0 MiB"
+        assert r.engine.propose(Change("slot_size", 1)).note is None
+        r.run()
+
+
 def test_a_budget_that_is_cut_takes_nothing_away_and_lands_when_it_is_kept() -> None:
     with rig({"total_budget": 100, "synthesis_concurrency": 4, "synthesis_lookahead": 4}, memory=FakeMemory()) as r:
         job = r.submit(1, 20)
