@@ -72,7 +72,7 @@ def used_of(used: float | None, total: float | None) -> str:
         return f"{UNKNOWN} of {size(total)}"
     number, unit = size(total).split(" ")
     factor = _KIB ** _SIZE_UNITS.index(unit)
-    decimals = len(number.partition(".")[2])
+    decimals = max(len(number.partition(".")[2]), 1 if 0 < used / factor < 10 else 0)
     return f"{used / factor:.{decimals}f} of {number} {unit}"
 
 
