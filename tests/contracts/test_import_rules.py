@@ -54,6 +54,8 @@ def test_version_loads_next_to_nothing():
         "console.feeds.host",
         "console.feeds.logs.follow",
         "console.feeds.logs.follow_lines",
+        "console.feeds.logs.index",
+        "console.feeds.logs.search",
         "console.feeds.modelled",
         "console.feeds.nvml.sampler",
         "console.analysis.diagnosis",
