@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import count as numbers
 from itertools import islice
 from typing import NamedTuple
 
@@ -92,6 +93,8 @@ class _Rank(NamedTuple):
 
     deadline: float
     seq: int
+    row: int
+    """Names the row: a job that left one that goes on without it may get another of its own."""
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +102,6 @@ class _Row:
     """Jobs that are cut together, mostly one. ``slots`` is None until then."""
 
     rank: _Rank
-    """Its ``seq`` names the row."""
     circuit: str
     priority: Priority
     submitted: float
@@ -125,6 +127,7 @@ class Scheduler:
         self._rows: dict[int, _Row] = {}
         self._waiting: dict[Priority, dict[str, list[_Rank]]] = {each: {} for each in Priority}
         """Ranks by class and circuit, sorted."""
+        self._row_numbers = numbers()
         self._promotions: list[tuple[float, int]] = []
         self._last_circuit = ""
         self.ready_at: float | None = None
@@ -148,7 +151,7 @@ class Scheduler:
             raise ValueError("a job has at least one partition")
         if job in self._of_job:
             raise ValueError(f"job {job} is known")
-        rank = _Rank(math.inf if deadline is None else deadline, job)
+        rank = self._rank(job, deadline)
         self._insert(_Row(rank, circuit, priority, now, now, {job: numbers}, priority), now)
 
     def again(
@@ -165,7 +168,7 @@ class Scheduler:
         """Begin these partitions once more, apart. The rest matters if nothing else of the job waits."""
         row = self._of_job.get(part.job)
         if row is None:
-            rank = _Rank(math.inf if deadline is None else deadline, part.job)
+            rank = self._rank(part.job, deadline)
             row = _Row(rank, circuit, priority, submitted, submitted, {part.job: ()}, priority, deque())
             row.again.append((part, attempt))
             self._insert(row, now)
@@ -271,9 +274,12 @@ class Scheduler:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
+    def _rank(self, job: int, deadline: float | None) -> _Rank:
+        return _Rank(math.inf if deadline is None else deadline, job, next(self._row_numbers))
+
     def _heads(self, standing: Priority, how: Cut) -> list[_Row]:
         """The first row of each circuit in a class, best first."""
-        heads = [self._rows[ranks[0].seq] for ranks in self._waiting[standing].values()]
+        heads = [self._rows[ranks[0].row] for ranks in self._waiting[standing].values()]
         grouped = how.sort_by_type and standing in _BATCHED
 
         def order(row: _Row) -> tuple[float, bool, int]:
@@ -296,7 +302,7 @@ class Scheduler:
         """The other rows that are cut together with one that is not cut; None if it should wait for more."""
         if how.max_batch_size < 2 or first.standing not in _BATCHED:
             return []
-        rows = (self._rows[rank.seq] for rank in self._waiting[first.standing][first.circuit])
+        rows = (self._rows[rank.row] for rank in self._waiting[first.standing][first.circuit])
         members = list(islice((row for row in rows if row.slots is None), how.max_batch_size))
         due = min(each.submitted for each in members) + how.max_batch_wait_s
         if len(members) < how.max_batch_size and now < due:
@@ -349,10 +355,10 @@ class Scheduler:
     def _promise(self, row: _Row) -> None:
         """Look again when the row's next promotion is due."""
         if row.standing > Priority.HIGH:
-            heappush(self._promotions, (self._due(row, row.standing), row.rank.seq))
+            heappush(self._promotions, (self._due(row, row.standing), row.rank.row))
 
     def _insert(self, row: _Row, now: float) -> None:
-        self._rows[row.rank.seq] = row
+        self._rows[row.rank.row] = row
         self._of_job.update(dict.fromkeys(row.members, row))
         row.standing = self._standing(row, now)
         self._enter(row)
@@ -360,7 +366,7 @@ class Scheduler:
 
     def _remove(self, row: _Row) -> None:
         self._withdraw(row)
-        del self._rows[row.rank.seq]
+        del self._rows[row.rank.row]
         for job in row.members:
             del self._of_job[job]
 

@@ -10,7 +10,7 @@ from engine_rig import Rig, rig
 from fake_workload import FakeWorkload, fake_device, proof_of
 
 from prover.errors import InputError
-from prover.model import Cause, DeviceState, EventKind, JobState, Phase, Priority
+from prover.model import Cause, DeviceState, EventKind, JobState, KnobValue, Phase, Priority
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import Change, JobRequest
 from prover.pipeline.knobs import KnobSet
@@ -231,6 +231,20 @@ def test_a_batch_stops_when_nobody_wants_it_any_more() -> None:
             assert made.engine.cancel(job)
         made.run()
         assert made.workload.calls["msm"] == 0
+
+
+def test_what_is_made_again_of_a_job_that_was_trimmed_leaves_its_batch_alone() -> None:
+    knobs: dict[str, KnobValue] = {"max_batch_size": 2, "max_batch_wait_ms": 0, "synthesis_concurrency": 1}
+    with rig({**knobs, "paused": True}) as made:
+        first, second = submit(made, 0, 3), submit(made, 1, 3)
+        made.workload.lies[0, 0] = 1
+        made.set("paused", False)
+        made.run(lambda: len(begun(made)) == 1)
+        left = made.engine.cancel_remaining(first)
+        made.run()
+        made.check_delivered(second, 1, 3)
+        assert made.error(first).endswith(f"{3 - left} of 3 partitions are done")
+        assert made.engine.snapshot().counters.workers_replaced == 0
 
 
 # -- circuits ---------------------------------------------------------------------------------------------------------
