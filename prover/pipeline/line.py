@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from prover.errors import InputError, ProverError
@@ -237,7 +238,8 @@ class Line:
         how = Cut(
             size, knobs.integer("max_batch_size"), knobs.integer("max_batch_wait_ms") / 1000, knobs.flag("sort_by_type")
         )
-        assignment = self.scheduler.next(how, now) if self._may_begin(how, now, worker) else None
+        may = self._may_begin(how, now, worker)
+        assignment = None if may is None else self.scheduler.next(may, now)
         if assignment is None:
             return None
         self.pacer.begun(now)
@@ -248,22 +250,29 @@ class Line:
         self.board.turn(slot, Phase.SYNTHESIS, now, worker)
         return slot
 
-    def _may_begin(self, how: Cut, now: float, worker: Worker) -> bool:
-        """Whether there is a slot to begin, and memory for it. Jobs for which there never can be any fail."""
+    def _may_begin(self, how: Cut, now: float, worker: Worker) -> Cut | None:
+        """How the slot is cut that may be begun, if there is one and memory for it. A batch that never fits is made
+        smaller; jobs for which there never can be memory fail.
+        """
         if self.board.paused or self.draining or not self.workloads:
             pass
         elif not self._paced(self.book.current, now):
             self.begin_at = self.pacer.ready_at
         else:
-            while (parts := self.scheduler.peek(how, now)) is not None:
+            fits = how
+            while (parts := self.scheduler.peek(fits, now)) is not None:
                 slot = [SlotPart(self._by_seq[part.job], part.partitions) for part in parts]
                 try:
-                    return self.admission.admits(slot, self.circuit_of(slot[0].job))
+                    return fits if self.admission.admits(slot, self.circuit_of(slot[0].job)) else None
                 except TooLarge as error:
-                    self._end(slot[0].job, JobState.FAILED, now, worker, one_line(error))
+                    if len(slot) > 1 and fits.max_batch_size > 1:
+                        fits = replace(fits, max_batch_size=min(len(slot), fits.max_batch_size) - 1)
+                    else:
+                        self._end(slot[0].job, JobState.FAILED, now, worker, one_line(error))
+                        fits = how
             self.begin_at = self.scheduler.ready_at
         self.admission.withdraw()
-        return False
+        return None
 
     def circuit_of(self, job: Job) -> str:
         """Which circuit it is of."""

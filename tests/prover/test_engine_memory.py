@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prover.memory_limits import memory_limits
-from prover.model import Cause, DeviceState, EventKind, MemoryView, Priority
+from prover.model import Cause, DeviceState, EventKind, KnobValue, MemoryView, Priority
 from prover.pipeline.budget import Kind, Resident
 from prover.pipeline.interfaces import Change, JobRequest
 
@@ -80,6 +80,19 @@ def test_a_job_that_can_never_fit_fails_in_one_line_and_the_others_go_on() -> No
         )
         r.check_delivered(small, 2, 2)
         assert r.engine.snapshot().counters.jobs_failed == 1
+
+
+@pytest.mark.parametrize("size", [0, 12])
+def test_a_batch_that_can_never_fit_is_made_smaller(size: int) -> None:
+    knobs: dict[str, KnobValue] = {"total_budget": 100, "max_batch_size": 8, "max_batch_wait_ms": 0, "slot_size": size}
+    with rig({**knobs, "paused": True}, memory=FakeMemory(6, 4)) as r:
+        jobs = [r.submit(inputs, 4) for inputs in range(6)]
+        r.set("paused", False)
+        r.run()
+        for inputs, job in enumerate(jobs):
+            r.check_delivered(job, inputs, 4)
+        batches = [event.fields["batch"] for event in r.events(EventKind.JOB_STARTED)]
+        assert batches == [2] * 6, "two jobs of 40 fit, three do not"
 
 
 def test_a_change_for_which_a_waiting_job_would_never_fit_is_refused() -> None:
