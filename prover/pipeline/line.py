@@ -156,9 +156,13 @@ class Line:
         return job.future
 
     def take_workloads(self, workloads: Mapping[str, Workload]) -> None:
-        """Prove these from now on."""
+        """Prove these from now on. Jobs that came meanwhile for a circuit that is not among them fail."""
         self.workloads = dict(workloads)
         self.admission.attach(workloads)
+        for job in self.board.jobs:
+            if job.request.circuit and job.request.circuit not in workloads:
+                why = f"job {job.id}: no such circuit: {job.request.circuit}: this engine has {', '.join(workloads)}"
+                self._end(job, JobState.FAILED, self.board.clock(), None, why)
 
     def cancel(self, job_id: str) -> bool:
         """Cancel what is left of a job; False if no such job is alive."""

@@ -177,6 +177,16 @@ def test_a_loader_that_dies_tells_every_job() -> None:
     engine.stop()
 
 
+def test_a_job_of_a_circuit_that_is_not_loaded_fails_and_the_others_go_on() -> None:
+    engine = Engine(lambda progress, cancel: FakeWorkload(), [fake_device()], KnobSet())
+    futures = [engine.submit(JobRequest(1, 1, circuit=circuit)) for circuit in ("other", "fake", "")]
+    engine.start()
+    assert "no such circuit: other: this engine has fake" in str(futures[0].exception(30))
+    assert [future.result(30).proofs for future in futures[1:]] == [(proof_of(1, 0),)] * 2
+    engine.stop()
+    assert engine.snapshot().counters.workers_replaced == 0
+
+
 def test_a_second_stop_cuts_a_drain_short() -> None:
     with rig({"synthesis_concurrency": 2}) as r:
         job = r.submit(1, 4)
