@@ -461,6 +461,7 @@ class Engine:
         self._line.channel.wake()
         if self._all_lost and not self._take_over():
             self._line.closed = f"no device is left: {record.lost}"
+            self.accepting.set()  # who waits for the end of a drain finds out
             self._line.fail_all(self._line.closed)
         self._follow_knobs()
 
@@ -469,7 +470,12 @@ class Engine:
         if self._spare is None or self._line.book.current.text("on_device_lost") != "requeue":
             return False
         spare, self._spare = self._spare, None
-        self._add_device(spare(1 + max(self._board.devices, default=-1)))
+        ordinal = 1 + max(self._board.devices, default=-1)
+        self._add_device(spare(ordinal))
+        named = self._line.book.current.text("gpu_devices")
+        if named not in ("all", "none"):  # those it names are lost
+            why = "takes over from the lost ones"
+            self._line.book.propose(Change("gpu_devices", f"{named},{ordinal}", who="engine", why=why))
         return True
 
     # -- start and stop -----------------------------------------------------------------------------------------------
@@ -491,6 +497,7 @@ class Engine:
             self._activity = f"cannot prove: {cause}"
             with self._board.transaction:
                 self._line.closed = cause
+                self.accepting.set()  # who waits for the end of a drain finds out
                 self._line.cancel_all(cause)
             return
         self._activity = None

@@ -113,6 +113,47 @@ def test_when_nothing_is_left_every_job_fails_in_one_line_and_none_is_taken(spar
                 r.engine.submit(JobRequest(9, 1))
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_host_takes_over_from_devices_that_were_named_one_by_one(devices: int) -> None:
+    with rig({**REQUEUE, "gpu_devices": ",".join(map(str, range(devices)))}, devices=devices, spare=True) as r:
+        for partition in range(devices):
+            r.faults["msm", 0, partition] = lost()
+        job = r.submit(0, 4)
+        r.run()
+        r.check_delivered(job, 0, 4)
+        assert r.knob("gpu_devices").wanted == ",".join(map(str, range(devices + 1)))
+
+
+def test_none_named_includes_the_host_that_takes_over() -> None:
+    with rig({**REQUEUE, "synthesis_concurrency": 1}, spare=True) as r:
+        r.faults["msm", 0, 0] = lost()
+        job = r.submit(0, 2)
+        r.run(lambda: r.workload.running["msm"] == 1)
+        r.set("gpu_devices", "none")
+        r.run(lambda: len(states(r)) == 2)
+        r.time.pass_(30.0)
+        assert states(r) == [DeviceState.LOST, DeviceState.IDLE]
+        r.set("gpu_devices", "all")
+        r.run()
+        r.check_delivered(job, 0, 2)
+
+
+def test_the_loss_of_the_last_device_ends_a_drain() -> None:
+    """Who waits until jobs are taken again is told that none will be."""
+    with rig(spare=True) as r:
+        r.faults["h2d", 0, 0] = lost()
+        r.submit(0)
+        r.engine.drain()
+        r.run()
+        assert r.engine.accepting.is_set()
+        with pytest.raises(EngineStopped, match="no device is left"):
+            r.engine.submit(JobRequest(9, 1))
+        r.set("on_device_lost", "requeue")
+        job = r.submit(9, 2)
+        r.run()
+        r.check_delivered(job, 9, 2)
+
+
 def test_the_knob_counts_at_the_moment_of_the_loss() -> None:
     with rig({"synthesis_concurrency": 2}, devices=2) as r:
         r.faults["d2h", 0, 3] = lost()
