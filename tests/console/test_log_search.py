@@ -59,7 +59,7 @@ expressions = [
 patterns = [(text, False) for text in texts] + [(text, True) for text in expressions]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=400)
 @given(pieces, st.sampled_from(patterns), st.booleans(), st.integers(60, 400))
 def test_the_lines_found_are_those_that_match(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], what: tuple[str, bool], ignore_case: bool, window: int

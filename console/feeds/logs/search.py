@@ -1,6 +1,6 @@
 """Searching a file on disk in the background: progress, what is found so far, and an end at any moment.
 
-Plain text is looked for in a thread, a MiB at a time; a regular expression in a process of its own, as it may never
+Plain text is looked for in a thread, a piece at a time; a regular expression in a process of its own, as it may never
 come to an end and would stand in everybody's way. Lines are found as they are read: colours left out, each for itself.
 """
 

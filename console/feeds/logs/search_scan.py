@@ -16,8 +16,10 @@ import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from typing import AnyStr
 
-WINDOW = 1 << 20
+WINDOW = 256 * 1024
+"""Small enough that what was just read is still in the processor's cache when it is looked through."""
 _CARRIED = 4096
 """Bytes of a line longer than a window that are looked at again with its next piece."""
 _MOST_CPU_S = 1800
@@ -39,19 +41,17 @@ def compile_pattern(text: str, regex: bool, ignore_case: bool) -> tuple[Finder, 
     source = text if regex else re.escape(text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if literal.isascii():
-            in_bytes = re.compile(source.encode(), flags)
-            alone = _LINE_BY_LINE.search(source) is not None
-            return (lambda window: _expression(window, in_bytes, alone)), False
+        in_bytes = re.compile(source.encode(), flags) if literal.isascii() else None
         in_text = re.compile(source, flags)
-    return (lambda window: _decoded(window, in_text)), False
+    alone = _LINE_BY_LINE.search(source) is not None
+    return (lambda window: _expression(window, in_bytes, in_text, alone)), False
 
 
-def _starts(window: bytes, clean: bytes, places: Iterator[int]) -> Iterator[int]:
+def _starts(window: bytes, clean: AnyStr, newline: AnyStr, places: Iterator[int]) -> Iterator[int]:
     """Line starts in ``window`` of places in ``clean``, which has the same lines without escapes."""
     number, seen, start, line = 0, 0, 0, 0
     for place in places:
-        number += clean.count(b"\n", seen, place)
+        number += clean.count(newline, seen, place)
         seen = place
         while line < number:
             start = window.find(b"\n", start) + 1
@@ -74,69 +74,72 @@ def _literal(window: bytes, literal: bytes, lowered: bytes | None) -> Iterator[i
             following = text.find(b"\n", place)
             place = text.find(wanted, following) if following >= 0 else -1
 
-    return places() if clean is window else _starts(window, clean, places())
+    return places() if clean is window else _starts(window, clean, b"\n", places())
 
 
-def _expression(window: bytes, pattern: re.Pattern[bytes], alone: bool) -> Iterator[int]:
+def _expression(
+    window: bytes, in_bytes: re.Pattern[bytes] | None, in_text: re.Pattern[str], alone: bool
+) -> Iterator[int]:
     clean = _clean(window)
-
-    def places() -> Iterator[int]:
-        place = 0
-        while place < len(clean):
-            start = place
-            if not alone:
-                # Elsewhere than on one line a match only says that there may be one on the line that it begins on.
-                found = pattern.search(clean, place)
-                if found is None:
-                    return
-                start = clean.rfind(b"\n", 0, found.start()) + 1
-            if start == len(clean):
-                return  # behind the last line's end there is no other line
-            end = clean.find(b"\n", start)
-            end = len(clean) if end < 0 else end
-            if pattern.search(clean[start:end].removesuffix(b"\r")):
-                yield start
-            place = end + 1
-
-    return places() if clean is window else _starts(window, clean, places())
+    if clean is not window and not window.endswith(b"\n"):
+        clean += b"\n"  # a last line of nothing but colours is a line
+    if in_bytes is not None and clean.isascii():
+        places = _matching(clean, in_bytes, b"\n", b"\r", alone)
+        return places if clean is window else _starts(window, clean, b"\n", places)
+    # What a character is, and which of them are letters, only text tells.
+    text = clean.decode("utf-8", "replace")
+    return _starts(window, text, "\n", _matching(text, in_text, "\n", "\r", alone))
 
 
-def _decoded(window: bytes, pattern: re.Pattern[str]) -> Iterator[int]:
+def _matching(
+    clean: AnyStr, pattern: re.Pattern[AnyStr], newline: AnyStr, before: AnyStr, alone: bool
+) -> Iterator[int]:
     place = 0
-    for line in window.splitlines(keepends=True) if b"\r" not in window else window.split(b"\n"):
-        if pattern.search(_clean(line).decode("utf-8", "replace").rstrip("\r\n")):
-            yield place
-        place += len(line) + (not line.endswith(b"\n"))
+    while place < len(clean):
+        start = place
+        if not alone:
+            # Elsewhere than on one line a match only says that there may be one on the line that it begins on.
+            found = pattern.search(clean, place)
+            if found is None:
+                return
+            start = clean.rfind(newline, 0, found.start()) + 1
+        if start == len(clean):
+            return  # behind the last line's end there is no other line
+        end = clean.find(newline, start)
+        end = len(clean) if end < 0 else end
+        if pattern.search(clean[start:end].removesuffix(before)):
+            yield start
+        place = end + 1
 
 
 def scan(fd: int, begin: int, end: int, finder: Finder, window: int = WINDOW) -> Iterator[tuple[int, list[int]]]:
     """Look through ``[begin, end)``, which begins with a line: bytes done, and the lines found since, each window."""
-    place, kept, line = begin, b"", begin
-    # ``line`` is where the line begins that ``kept`` is the end of so far; a long one is met in pieces.
+    place = line = begin
+    # ``line`` is where the line begins that ``place`` is in: one that is longer than a window is met in pieces.
+    carried = min(_CARRIED, window // 2)
     last = -1
     while place < end:
-        if not kept:
+        if place == line:
             place = line = _past_hole(fd, place, end)
-        data = os.pread(fd, min(window, end - place), place)
-        if not data:
-            break
-        base = place - len(kept)
-        block, place = kept + data, place + len(data)
-        cut = block.rfind(b"\n") + 1 or len(block)
-        if place >= end:
-            cut = len(block)
-        whole = block[:cut]
-        hits = [line if start == 0 else base + start for start in finder(whole)]
+        wanted = min(window, end - place)
+        data = os.pread(fd, wanted, place)
+        final = len(data) < wanted or place + wanted >= end
+        # The line that the window cuts is met whole with the next one: reading it again costs less than copying.
+        cut = len(data) if final else data.rfind(b"\n") + 1 or len(data)
+        hits = []
+        for start in finder(data):
+            if start >= cut:
+                break
+            hits.append(line if start == 0 else place + start)
         if hits and hits[0] == last:
             hits = hits[1:]  # found in an earlier piece of the same line
         last = hits[-1] if hits else last
-        if whole.endswith(b"\n"):
-            line = base + cut
-            kept = block[cut:]
+        if final:
+            place = end
+        elif data[cut - 1 : cut] == b"\n":
+            place = line = place + cut
         else:
-            newline = whole.rfind(b"\n") + 1
-            line = base + newline if newline else line
-            kept = whole[-_CARRIED:]
+            place += cut - carried
         yield place - begin, hits
 
 
