@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "setup": "make a development key for a circuit (single party: not for production)",
     "vkey": "export the verifying key of a zkey",
     "bench": "throughput sweep without the console",
+    "analyze": "what a daemon's logs say about the GPU's idle time",
     "simulate": "the console on a modelled box: learn the knobs without the hardware",
     "replay": "the console on a recording",
     "knobs": "list the knobs",

@@ -23,6 +23,8 @@ class LiveSlot:
     synth_end_us: int | None = None
     queued_us: int | None = None
     picked_us: int | None = None
+    split: bool = False
+    """A line of its own will tell when the worker is free again."""
     timeline_pick_us: int | None = None
     worker: int | None = None
     device: int | None = None

@@ -81,7 +81,7 @@ class DeviceSections:
         if slot.picked_us is None and (slot.timeline_pick_us is not None or spent is not None):
             began = slot.timeline_pick_us if slot.timeline_pick_us is not None else at_us - (spent or 0) * 1000
             self.pick(job, slot, began, worker, None)
-        if slot.on_device:
+        if slot.on_device and not slot.split:  # in a file of its own it may stand before that line
             self.leave(job, slot, at_us)
 
     # -- picks --------------------------------------------------------------------------------------------------------
@@ -96,6 +96,7 @@ class DeviceSections:
         if job is None:
             return
         slot = job.slot(whole(record.about("partition")))
+        slot.split = record.message.startswith("GPU_TIMING")
         self.pick(job, slot, at_us, whole(record.about("worker_id")), whole(record.about("gpu")))
 
     def pick(self, job: LiveJob, slot: LiveSlot, at_us: int, worker: int | None, gpu: int | None) -> None:

@@ -51,6 +51,8 @@ class Parser:
         """When the engine started: ``TIMELINE`` offsets count from there."""
         self.anchored_loosely = False
         """Whether that is only an estimate, from the stamp next to a ``TIMELINE`` line."""
+        self.bare = False
+        """Whether the source has no stamps at all: ``TIMELINE`` offsets are the only clock."""
         self.offset_steps: list[float] = []
         """Seconds by which a ``TIMELINE`` line and the stamps around it differed suddenly."""
         self._second = ""
@@ -195,6 +197,9 @@ class Parser:
 
     def _offset_time(self, milliseconds: int) -> int | None:
         """The wall time of a ``TIMELINE`` offset. Stamps that differ much mean a clock that was set."""
+        if self.bare and self.engine_us is not None:
+            self._latest = self.engine_us + milliseconds * 1000
+            return self._latest
         if self._latest is None:
             return None
         if self.engine_us is None:
