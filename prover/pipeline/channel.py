@@ -73,6 +73,11 @@ class Channel(Generic[T]):
         return len(self._queue)
 
     @property
+    def surplus(self) -> int:
+        """How many it holds beyond its capacity."""
+        return max(len(self._queue) - self._capacity, 0)
+
+    @property
     def held(self) -> int:
         """Synthesisers that wait with a finished slot in hand."""
         return len(self._offers)
@@ -108,10 +113,14 @@ class Channel(Generic[T]):
             self._claims.remove(claim)
         return None
 
-    def overflow(self) -> None:
-        """Take the hindmost slot in hand in beyond the capacity: its synthesiser is free for something more urgent."""
-        if self._offers:
-            self._take_in(max(self._offers, key=_key))
+    def overflow(self, such: Callable[[T], bool]) -> bool:
+        """Take the hindmost slot like this in hand in beyond the capacity, if there is one: its synthesiser is free for
+        something more urgent.
+        """
+        offers = [offer for offer in self._offers if such(offer.item)]
+        if offers:
+            self._take_in(max(offers, key=_key))
+        return bool(offers)
 
     def holds(self, such: Callable[[T], bool]) -> bool:
         """Whether a slot like this waits, queued or in hand, and may be taken."""

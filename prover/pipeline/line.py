@@ -88,6 +88,10 @@ class Line:
         self.wake_finalizers: Callable[[], None] = lambda: None
         self.on_idle: Callable[[], None] = lambda: None
         """Called when the last slot under way has ended."""
+        self._way_made = False
+        """A slot was laid down for a critical job that nobody has looked for yet."""
+        self._surplus_first = False
+        """Something was not begun because the channel holds more than it should."""
         self._next_seq = 0
         self._living: dict[str, Job] = {}
         self._by_seq: dict[int, Job] = {}
@@ -236,7 +240,7 @@ class Line:
 
     def begin(self, worker: Worker) -> Slot | None:
         """The slot to synthesise now, if any may be begun."""
-        self.begin_at = None
+        self.begin_at, self._way_made = None, False
         knobs, now = self.book.current, self.board.clock()
         size = knobs.integer("slot_size")
         how = Cut(
@@ -260,6 +264,8 @@ class Line:
         """
         if self.board.paused or self.draining or not self.workloads:
             pass
+        elif self.channel.surplus and not self.scheduler.critical:
+            self._surplus_first = True  # laid down for a critical job, or left by a channel that shrank
         elif not self._paced(self.book.current, now):
             self.begin_at = self.pacer.ready_at
         else:
@@ -320,8 +326,8 @@ class Line:
 
     def _make_way(self) -> None:
         """A critical job came: of those who hold a finished slot in hand, one lays it down beyond the bound for it."""
-        if self._critical_waits and self.channel.held:
-            self.channel.overflow()
+        if self._critical_waits and not self._way_made:
+            self._way_made = self.channel.overflow(lambda slot: not slot.urgent)
 
     @property
     def _critical_waits(self) -> bool:
@@ -348,6 +354,13 @@ class Line:
     def taken(self) -> None:
         """A worker took a slot: another synthesis may begin."""
         if self.book.current.integer("max_gpu_queue_depth"):
+            self.wake_synthesis()
+        self._worked_off()
+
+    def _worked_off(self) -> None:
+        """Slots left the channel: if one was not begun because of too many in it, it may be now."""
+        if self._surplus_first and not self.channel.surplus:
+            self._surplus_first = False
             self.wake_synthesis()
 
     def finalize(self, slot: Slot, now: float, worker: Worker, active: float | None) -> bool:
@@ -597,6 +610,7 @@ class Line:
         now = self.board.clock()
         for slot in self.channel.withdraw(lambda slot: slot.over):
             self._leave(slot, now, None, ok=False)
+        self._worked_off()
         for record in self.board.devices.values():
             record.lock.wake()
         for slot in self.finishing.withdraw():

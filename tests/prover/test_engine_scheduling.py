@@ -94,6 +94,38 @@ def test_a_critical_job_waits_for_at_most_one_partition_a_device(lock: str, synt
             made.run()
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 8.0])
+@pytest.mark.parametrize("synthesisers", [1, 3])
+def test_many_critical_jobs_leave_one_slot_more_than_the_bound(synthesisers: int, pause_s: float) -> None:
+    """At once or one after another: what was laid down for one is worked off before more is begun."""
+    with rig({"synthesis_concurrency": synthesisers}, {"synthesize": 0.1, "msm": 10.0}) as made:
+        jobs = [submit(made, name, 4) for name in range(4)]
+        made.run_for(15.0)
+        for name in range(100, 112):
+            jobs.append(submit(made, name, priority=Priority.CRITICAL))
+            made.run_for(pause_s)
+        made.run()
+        knobs = made.engine.knobs
+        bound = knobs.integer("synthesis_lookahead") + synthesisers + knobs.integer("gpu_workers_per_device")
+        assert made.engine.most_slots_alive <= bound + 1
+        assert all(made.futures[job].exception() is None for job in jobs)
+
+
+def test_a_slot_is_begun_when_what_was_too_much_is_cancelled() -> None:
+    with rig({"synthesis_lookahead": 2, "synthesis_concurrency": 1, "gpu_devices": "none"}) as made:
+        first = submit(made, "x", 2)
+        made.run(lambda: made.engine.snapshot().stages[1].queued == 2)
+        made.set("synthesis_lookahead", 0)
+        second = submit(made, "y")
+        made.time.pass_(5.0)
+        assert len(begun(made)) == 2
+        assert made.engine.cancel(first)
+        made.run(lambda: len(begun(made)) == 3)
+        made.set("gpu_devices", "all")
+        made.run()
+        made.check_delivered(second, "y", 1)
+
+
 def test_a_critical_job_is_not_held_up_by_a_device_that_rests_or_loses_its_worker() -> None:
     with rig({"gpu_workers_per_device": 2, "synthesis_lookahead": 4, "synthesis_concurrency": 2}) as made:
         submit(made, "long", 20)
