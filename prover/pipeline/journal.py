@@ -8,7 +8,7 @@ The journal never raises into its callers. Where it cannot be written (locked, f
 says so in one line, durable entries are answered ``Durability(False, line)`` at once, everything waits in a queue of
 ``MOST_QUEUED`` entries, and the writer tries again; when it succeeds all of it is written in order and ``state`` is
 ``ok``. Beyond the bound timings go first, then what comes is lost and counted. A corrupt database is moved aside and a
-new one begun, with the jobs of this session that are open.
+new one begun, with the jobs of this session that are open; so is one when the file was taken away.
 
 One process writes a journal: it holds a lock on a file beside it for as long as it lives. A second one is told.
 """
@@ -118,6 +118,8 @@ class Journal:
         """Another process has it: nothing is kept."""
         self._lock_file: int | None = None
         self._connection: sqlite3.Connection | None = None
+        self._file: os.stat_result | None = None
+        """Which file is connected to."""
         self._retire_at = 0.0
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
@@ -328,6 +330,8 @@ class Journal:
         if self._doubtful:
             self._doubtful = False
             self._disconnect()
+        if self._connection is not None and _is_another(self.path, self._file):
+            self._begin_anew()
         if self._connection is None:
             self._connect()
         assert self._connection is not None
@@ -436,10 +440,24 @@ class Journal:
         except BaseException:
             connection.close()
             raise
+        self._file = self.path.stat()
         self._connection = connection  # only now can it be written
 
+    def _begin_anew(self) -> None:
+        """Somebody took the database away: what is written to it would be gone with its last reader."""
+        self._disconnect()
+        if self._lock_file is not None and _is_another(self._lock_path, os.fstat(self._lock_file)):
+            os.close(self._lock_file)
+            self._lock_file = None
+        self.notice = "the journal was taken away: a new one was begun"
+        self._begun_anew = True
+
+    @property
+    def _lock_path(self) -> Path:
+        return self.path.with_suffix(".lock")
+
     def _lock(self) -> int:
-        path = self.path.with_suffix(".lock")
+        path = self._lock_path
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -476,6 +494,16 @@ class Journal:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _is_another(path: Path, known: os.stat_result | None) -> bool:
+    """Whether a path leads to another file than the known one, or to none."""
+    try:
+        return known is None or not os.path.samestat(path.stat(), known)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # nobody knows: the next write tells
+        return False
 
 
 def _acknowledged(write: Write) -> Write:

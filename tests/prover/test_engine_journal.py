@@ -18,6 +18,7 @@ from prover.pipeline import journal as journal_module
 from prover.pipeline import journal_schema
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import Change, JobRequest
+from prover.pipeline.journal import Journal
 from prover.pipeline.journal_records import Stage
 from prover.pipeline.records import DuplicateJob, EngineStopped, JobFailed
 
@@ -334,3 +335,24 @@ def test_a_full_disk_stops_no_proof(path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("the journal cannot be written: ") and "make room" in done.stdout
     assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("gone", ["journal.sqlite3", "journal.sqlite3*", "*"])
+def test_a_journal_that_is_deleted_under_the_engine_is_begun_anew(path: Path, gone: str) -> None:
+    """Whoever has a future after that has a job that survives a kill, and so do those that were open."""
+    with session(path) as (engine, journal):
+        check_result(engine.submit(request("done", 2, id="done")).result(30), "done", 2)
+        assert engine.propose(Change("paused", True)).accepted
+        futures = {"open": engine.submit(request("open", 2, id="open"))}
+        for file in path.parent.glob(gone):
+            file.unlink()
+        futures["new"] = engine.submit(request("new", 2, id="new"))
+        assert stages(path) == {"open": "accepted", "new": "accepted"}
+        assert journal.state == "ok" and "was taken away" in str(journal.notice)
+        other = Journal.open(path)
+        assert "writes the journal" in other.state, "it is still this one's"
+        other.close()
+        assert engine.propose(Change("paused", False)).accepted
+        for inputs, future in futures.items():
+            check_result(future.result(30), inputs, 2)
+    assert stages(path) == {"open": "delivered", "new": "delivered"}
