@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from console.feeds.logs.book import JobBook, LiveJob, LiveSlot
 from console.feeds.logs.lock_owner import LockOwners, Ownership
 from console.feeds.logs.record import LogRecord
-from prover.model import EventKind, Phase
+from prover.model import DEVICE_PHASES, EventKind, Phase
 
-_DIVIDED = (Phase.LOCK_WAIT, Phase.SETUP, Phase.H2D, Phase.NTT, Phase.MSM, Phase.D2H)
+_DIVIDED = {f"{phase.value}_ms": phase for phase in DEVICE_PHASES}
 _SAME_MS = 5
 
 
 def whole(value: object) -> int | None:
     """A field's whole number; None if it is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def partition_of(record: LogRecord) -> int | None:
+    """The first partition that a record is about; our own engine writes several as ``0-7``."""
+    value = record.about("partition")
+    if isinstance(value, str):
+        first = value.partition("-")[0]
+        return int(first) if first.isascii() and first.isdecimal() and len(first) < 10 else None
+    return whole(value)
 
 
 @dataclass(slots=True)
@@ -95,12 +104,14 @@ class DeviceSections:
         job = self.book.find(record.about("job_id"), at_us)
         if job is None:
             return
-        slot = job.slot(whole(record.about("partition")))
+        slot = job.slot(partition_of(record))
         slot.split = record.message.startswith("GPU_TIMING")
         self.pick(job, slot, at_us, whole(record.about("worker_id")), whole(record.about("gpu")))
 
-    def pick(self, job: LiveJob, slot: LiveSlot, at_us: int, worker: int | None, gpu: int | None) -> None:
-        """A worker took a slot; nothing happens if that was told."""
+    def pick(
+        self, job: LiveJob, slot: LiveSlot, at_us: int, worker: int | None, gpu: int | None, begins: bool = True
+    ) -> None:
+        """A worker took a slot; nothing happens if that was told. ``begins``: it still has it."""
         if slot.picked_us is not None and slot.left_us is None:
             return
         slot.picked_us, slot.left_us, slot.worker = at_us, None, worker
@@ -109,7 +120,8 @@ class DeviceSections:
             self.book.tell(EventKind.SPAN, at_us, job, slot, Phase.QUEUED, slot.queued_us)
         else:
             self.book.tell(EventKind.SPAN, at_us, job, slot, Phase.QUEUED, at_us, assumed=True)
-        self.book.tell(EventKind.PHASE_BEGAN, at_us, job, slot, Phase.GPU)
+        if begins:
+            self.book.tell(EventKind.PHASE_BEGAN, at_us, job, slot, Phase.GPU)
 
     # -- releases -----------------------------------------------------------------------------------------------------
 
@@ -127,13 +139,13 @@ class DeviceSections:
         job = self.book.find(record.about("job_id"), at_us)
         if job is None:
             return
-        worker, partition = whole(record.about("worker_id")), whole(record.about("partition"))
+        worker, partition = whole(record.about("worker_id")), partition_of(record)
         slot = job.slot(partition)
         spent = whole(record.get("total_pre_prove_ms"))
         own = record.target.startswith("cuzk_top")
         if slot.picked_us is None or (own and slot.left_us is not None):
             began = slot.timeline_pick_us or at_us - (spent or 0) * 1000
-            self.pick(job, slot, began, worker, whole(record.about("gpu")))
+            self.pick(job, slot, began, worker, whole(record.about("gpu")), begins=False)
         start = self._starts.pop(worker, None)
         if own:
             slot.left_us = at_us
@@ -211,7 +223,11 @@ class DeviceSections:
         if record.get("job_id") != job.id:
             return
         self._own = None
-        lengths = [(phase, whole(record.get(f"{phase.value}_ms")) or 0) for phase in _DIVIDED]
+        lengths = [
+            (_DIVIDED[key], length)  # the line has them in the order in which they ended
+            for key, value in record.fields.items()
+            if key in _DIVIDED and (length := whole(value)) is not None
+        ]
         begin = max(start_us, end_us - sum(length for _, length in lengths) * 1000)
         for phase, length in lengths:
             end = end_us if phase is Phase.D2H else min(end_us, begin + length * 1000)

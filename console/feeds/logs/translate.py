@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from console.feeds.logs.book import JobBook, LiveJob, LiveSlot
-from console.feeds.logs.device_sections import DeviceSections, whole
+from console.feeds.logs.device_sections import DeviceSections, partition_of, whole
 from console.feeds.logs.record import Form, LogRecord
 from prover.model import Event, EventKind, Phase
 
@@ -227,7 +227,7 @@ class Translator:
     def _synthesised(self, record: LogRecord, at_us: int) -> None:
         job = self.book.find(record.about("job_id"), at_us)
         if job is not None:
-            slot = job.slot(whole(record.about("partition")))
+            slot = job.slot(partition_of(record))
             self._queue(job, slot, at_us, at_us, whole(record.get("synth_ms")))
 
     def _whole_synthesised(self, record: LogRecord, at_us: int) -> None:
@@ -291,7 +291,7 @@ class Translator:
         job = self.book.find(record.about("job_id"), at_us)
         if job is None:
             return
-        slot = job.slot(whole(record.about("partition")))
+        slot = job.slot(partition_of(record))
         spent = whole(record.get("gpu_ms"))
         if slot.picked_us is None and spent is not None:
             began = slot.timeline_pick_us or at_us - spent * 1000
@@ -366,7 +366,7 @@ class Translator:
         self.withheld += 1
         job = self.book.find(record.about("job_id"), at_us)
         if job is not None and record.target.startswith("cuzk_top"):
-            slot = job.slot(whole(record.about("partition")))
+            slot = job.slot(partition_of(record))
             self.book.tell(EventKind.PROOF_WITHHELD, at_us, job, slot)
 
     def _cancelled(self, record: LogRecord, at_us: int) -> None:
@@ -391,7 +391,7 @@ class Translator:
             self._unjoined(record)
             return
         cause = str(record.get("error") or record.message)
-        partition = whole(record.about("partition"))
+        partition = partition_of(record)
         slot = job.slots.get(partition)
         if slot is None and partition is not None:
             slot = job.slot(partition)
@@ -426,7 +426,7 @@ class Translator:
             return
         if event in TELL_TALES:
             self.vocabulary[TELL_TALES[event]] = None
-        partition, worker = whole(record.get("partition")), whole(record.get("worker"))
+        partition, worker = partition_of(record), whole(record.get("worker"))
         slot = job.slot(partition)
         alone = not self._daemon
         if event == "SYNTH_START" and job.count is None and partition is not None:
