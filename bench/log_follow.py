@@ -229,7 +229,7 @@ def main() -> None:
         "tail": lambda folder: tail(folder, 2000, options.seconds),
         "storm": lambda folder: [
             storm(Path(tempfile.mkdtemp(dir=folder)), way, options.rotations, options.lines, keep)
-            for way, keep in (("rename", 50), ("dated", options.rotations), ("switch", options.rotations))
+            for way, keep in (("rename", 50), ("dated", options.rotations), ("copy", 50), ("switch", options.rotations))
         ],
     }
     for name, run in runs.items():

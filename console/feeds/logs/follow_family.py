@@ -8,6 +8,7 @@ read a moment ago: while a storm of rotations renames them, names are read until
 from __future__ import annotations
 
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ Key = tuple[int, float, int]
 """Orders a family: last write, first stamp, rotation number; the later ones only where the clock was too coarse."""
 _MOST_KNOWN = 20_000
 _SCANS = 16
+_SETTLED_NS = 20_000_000
 _HEAD_BLOCK = 1024
 
 
@@ -91,6 +93,7 @@ class Family:
         """Files written to at ``since_mtime`` (ns) or later and not ``taken``, oldest first; the newest ``most``."""
         found: dict[Same, Stranger] = {}
         met: set[int] = {same[1] for same in taken}
+        quiet = 0
         for _ in range(_SCANS):
             fresh = False
             for name, inode in members(self.path):
@@ -107,12 +110,20 @@ class Family:
                 else:
                     found[stranger.same] = stranger
                     met.add(stranger.same[1])
-            if not fresh:
+            # Names that are being moved while they are listed may be left out.
+            quiet = 0 if fresh else quiet + 1
+            if quiet and (quiet > 2 or not self._being_renamed()):
                 break
         ordered = sorted(found.values(), key=lambda stranger: stranger.key)
         for stranger in ordered[:-most]:
             stranger.file.close()
         return ordered[-most:]
+
+    def _being_renamed(self) -> bool:
+        try:
+            return time.time_ns() - self.path.parent.stat().st_mtime_ns < _SETTLED_NS
+        except OSError:
+            return False
 
     def _meet(self, path: Path, inode: int, met: set[int]) -> None:
         try:

@@ -90,6 +90,8 @@ class PathFollower:
         self._live: OpenFile | None = None
         self._lingering: deque[_Part] = deque()
         self._notices: list[Item] = []
+        self._copied = False
+        """Whether names came or went while the first bytes of the live file were read."""
 
     @property
     def behind(self) -> bool:
@@ -133,11 +135,13 @@ class PathFollower:
         if self._live is None and is_packed(self.path):
             self._look_packed()
             return
+        # What is written from here on is seen by this look or by the next one.
+        begun = os.fstat(self._live.fd).st_mtime_ns if self._live is not None else 0
         for _ in range(_ROUNDS):
             if not self._look_once():
                 break
-        if self._live is not None:
-            self._live.seen_mtime = os.fstat(self._live.fd).st_mtime_ns
+        if self._live is not None and begun:
+            self._live.seen_mtime = begun
 
     def _look_once(self) -> bool:
         live = self._live
@@ -153,7 +157,8 @@ class PathFollower:
             return False  # renamed, and the new file has not come yet: stay with the old one
         if (there.st_dev, there.st_ino) != live.same:
             return self._rotated(live)
-        if live.offset == 0 and self._family.folder_changed():
+        if live.offset == 0 and (self._family.folder_changed() or self._copied):
+            self._copied = False
             # Nothing is read of it, so its text cannot tell of a truncation: only the copies that were made do.
             part = self._parts.pop()
             self._insert_strangers(live, live)
@@ -188,6 +193,7 @@ class PathFollower:
             return
         self._start = None
         self._family.folder_changed()
+        live.seen_mtime = os.fstat(live.fd).st_mtime_ns
         if start is None:
             self._insert_strangers(None, live)
         elif start.since is not None:
@@ -200,7 +206,6 @@ class PathFollower:
 
     def _go_live(self, live: OpenFile, notice: Notice | None) -> None:
         live.skip_hole()
-        live.seen_mtime = os.fstat(live.fd).st_mtime_ns
         self._live = live
         self._parts.append(_Part(live, notice))
 
@@ -250,6 +255,7 @@ class PathFollower:
         if fresh.same == live.same:
             fresh.close()
             return False
+        fresh.seen_mtime = live.seen_mtime
         self._insert_strangers(live, fresh)
         self._go_live(fresh, Notice(str(self.path), "rotated", "log rotated"))
         return True
@@ -258,6 +264,7 @@ class PathFollower:
         old = self._parts[-1]
         old.gone = True
         fresh = live.next_life()
+        fresh.seen_mtime = live.seen_mtime
         self._insert_strangers(live, fresh)
         self._go_live(fresh, Notice(str(self.path), "truncated", "log truncated"))
 
@@ -286,6 +293,8 @@ class PathFollower:
                 partial, before.partial = before.partial, b""
             notice = None
         elif text.startswith(head):
+            if old is not None and old.same != fresh.same:
+                self._family.remember(stranger.same, head, stranger.size)
             return False  # a copy of what is read from the original
         elif read_to := self._family.read_to(stranger, head):
             if stranger.size <= read_to or isinstance(file, PackedFile):
@@ -315,7 +324,12 @@ class PathFollower:
             if part.notice is not None:
                 items.append(part.notice)
                 part.notice = None
+            first = part.file is self._live and part.file.offset == 0
             data = part.read(min(limit, _READ))
+            if data and first and self._family.folder_changed():
+                # These may be of a life after one that nothing was read of, and that only a copy holds now.
+                self._live_again()
+                break
             if data:
                 limit -= len(data)
                 if (piece := part.cut(data)) is not None:
@@ -325,6 +339,11 @@ class PathFollower:
             else:
                 items += self._leave(self._parts.popleft())
         return items
+
+    def _live_again(self) -> None:
+        if self._live is not None:
+            self._live.rewind()
+            self._copied = True
 
     def _leave(self, part: _Part) -> list[Item]:
         items: list[Item] = []

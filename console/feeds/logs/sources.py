@@ -101,7 +101,7 @@ class OpenFile:
         """The first bytes as they were when they, or what follows them, were read."""
         self.before = b""
         self.seen_mtime = 0
-        """When it had last been written to at the last look, in ns."""
+        """When it, or what it replaced, had last been written to as the last look began, in ns."""
 
     def next_life(self) -> OpenFile:
         """The same file after its truncation, from its beginning; this object keeps a place in what is gone."""
@@ -133,6 +133,10 @@ class OpenFile:
         first = max(0, offset - MEMORY)
         self.before = os.pread(self.fd, offset - first, first)
         self.offset = offset
+
+    def rewind(self) -> None:
+        """Nothing is read yet."""
+        self.offset, self.head, self.before = 0, b"", b""
 
     def rewritten(self) -> bool:
         """Whether what was read is no longer what is there: truncated, and perhaps grown past our place since."""
