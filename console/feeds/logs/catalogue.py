@@ -219,6 +219,7 @@ KEYS: dict[str, frozenset[str]] = {
     for message, _, keys in (line.rpartition("|") for line in _TABLE.split("\n") if line)
 }
 """Message -> the keys of its fields."""
+ALL_KEYS = frozenset().union(*KEYS.values())
 
 BEGINNINGS = (
     "cuzk-daemon ready, serving on ",

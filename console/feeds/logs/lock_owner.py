@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from console.feeds.logs.record import LogRecord
+from console.feeds.logs.values import timing_fields
 from prover.model import FieldValue
 
 _MOST = 32
@@ -18,7 +19,6 @@ _SLACK_MS = 5
 _RELEASE_MS = 2000
 """The most by which ``prove_start_ms`` exceeds the call: the memory of a, b and c is given back in between."""
 _ALIKE_MS = 2
-_OF_INTEREST = ("mutex_", "gpu_tid", "ntt_kernels")
 _OF_OWNER = ("ntt_msm_h_ms", "barrier_wait_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms", "ntt_kernels")
 
 
@@ -46,9 +46,10 @@ class LockOwners:
 
     def timing(self, record: LogRecord) -> None:
         """A timing line."""
-        if not any(word in record.message for word in _OF_INTEREST):
+        text = record.message
+        if "mutex_" not in text and (len(self._open) != 1 or ("gpu_tid" not in text and "ntt_kernels" not in text)):
             return
-        fields = record.fields
+        fields = timing_fields(text)
         wait, held = fields.get("mutex_wait_ms"), fields.get("mutex_held_ms")
         if isinstance(wait, int):
             self._open.append(Ownership(_int(fields.get("pre_lock_cpu_ms")), wait))
@@ -99,5 +100,5 @@ class LockOwners:
         return near[0]
 
 
-def _int(value: FieldValue) -> int:
-    return value if isinstance(value, int) else 0
+def _int(value: int | None) -> int:
+    return 0 if value is None else value

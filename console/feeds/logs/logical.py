@@ -44,6 +44,11 @@ def _stamped(text: str) -> bool:
     return text[26:28] == "Z " and text[10:11] == "T" and text[4:5] == "-"
 
 
+def _may_be_torn(text: str) -> bool:
+    """Whether another line may begin inside a line; much cheaper than to look for it."""
+    return "Z " in text or text.find("CUZK_", 1) > 0 or text.find("TIMELINE,", 1) > 0
+
+
 def _whole(text: str) -> bool:
     """Whether a line that may be torn is complete as it is."""
     return (_WHOLE_TIMELINE if text.startswith("TIMELINE") else _WHOLE_TIMING).fullmatch(text) is not None
@@ -75,6 +80,10 @@ class LogicalLines:
                 elif self._held is not None:
                     out.append(self._held)
                 self._held = line
+            elif self._torn is None and text.startswith(_STDERR) and not _may_be_torn(text):
+                if self._held is not None:
+                    self._let_go()
+                out.append(line)
             else:
                 self._take(line[0], text)
         self._out = []

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from console.feeds.logs.catalogue import ALL_KEYS
 from console.feeds.logs.physical import Line
 from console.feeds.logs.record import Form, LogRecord
 from prover.model import FieldValue
@@ -29,6 +30,16 @@ _PLAIN_DETAIL = re.compile(
     r"(?:(?:partition|worker|synth_ms|gpu_ms|kind)=[\w-]++|monolithic)"
     r"(?:,(?:partition|worker|synth_ms|gpu_ms)=\d++)*+"
 )
+_EVENT_DETAILS = {
+    "SYNTH_START": ["partition"],
+    "SYNTH_END": ["partition", "synth_ms"],
+    "GPU_QUEUE": ["partition"],
+    "CHAN_SEND": ["partition"],
+    "GPU_PICKUP": ["worker", "partition"],
+    "GPU_START": ["worker", "partition"],
+    "GPU_END": ["worker", "partition", "gpu_ms"],
+}
+"""The keys of partitions' events, by far the most."""
 _FIL_LOGGER = re.compile(
     r"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?\s+(ERROR|WARN|INFO|DEBUG|TRACE|FATAL)\s+"
     r"(?:([\w:.-]+) > |([\w.:-]+)\s+([\w./-]+\.go:\d+)\s+)?(.*)",
@@ -177,6 +188,18 @@ class Parser:
     # -- lines without a stamp ----------------------------------------------------------------------------------------
 
     def _timeline(self, offset: int, text: str) -> LogRecord | None:
+        parts = text.split(",")
+        if len(parts) > 4 and parts[1].isdecimal() and _EVENT_DETAILS.get(parts[2]) == [*map(_key, parts[4:])]:
+            offset_ms = int(parts[1][:15])
+            fields: dict[str, FieldValue] = {"job_id": parts[3], "offset_ms": offset_ms}
+            for word in parts[4:]:
+                key, _, value = word.partition("=")
+                fields[key] = int(value) if value.isdecimal() and len(value) <= 18 else value
+            at_us = self._offset_time(offset_ms)
+            return LogRecord(Form.TIMELINE, offset, at_us, "", "TIMELINE", parts[2], printed=fields)
+        return self._timeline_of_another_shape(offset, text)
+
+    def _timeline_of_another_shape(self, offset: int, text: str) -> LogRecord | None:
         found = _TIMELINE.match(text)
         if found is None:
             return None
@@ -232,13 +255,18 @@ class Parser:
         return LogRecord(Form.WORKER, offset, at_us, found[4], found[5] or found[6], found[8].strip())
 
 
+def _key(word: str) -> str:
+    return word[: word.find("=")]
+
+
 def _message(text: str, begin: int) -> tuple[str, str]:
     """A message and what follows it, from the blank before its first key on."""
     equals = text.find("=", begin)
     if equals < 0:
         return text[begin:], ""
     blank = text.rfind(" ", begin, equals)
-    if blank < 0 or not text[blank + 1 : equals].islower() or not text[blank + 1 : equals].isidentifier():
+    key = text[blank + 1 : equals]
+    if blank < 0 or (key not in ALL_KEYS and not (key.islower() and key.isidentifier())):
         found = _FIRST_KEY.search(text, begin)
         if found is None:
             return text[begin:], ""

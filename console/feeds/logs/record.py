@@ -86,8 +86,8 @@ class LogRecord:
 
     def get(self, key: str) -> FieldValue:
         """The value of one of the message's fields; None without."""
-        value = self._raw().get(key)
-        return None if value is None else meant(key, value)
+        value = (self._printed or self._raw()).get(key)
+        return value if value is None or type(value) is int else meant(key, value)
 
     def about(self, key: str) -> FieldValue:
         """A field's value: the message's own, or that of the innermost span that has it; None without."""
