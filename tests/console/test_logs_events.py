@@ -127,6 +127,34 @@ class TestPeriods:
         assert [event.job for event in of(events, EventKind.JOB_DONE)] == ["j-1"]
 
 
+class TestWorkersOutsideTheDaemon:
+    @staticmethod
+    def worker(seconds, text):
+        stamp = (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        return f"{stamp} INFO bellperson::groth16::prover > {text}"
+
+    def test_synthesis_and_prove_make_a_proof(self):
+        stream, events = read(
+            self.worker(1, "Bellperson 0.18.2 is being used!"),
+            self.worker(32, "synthesis time: 30.5s"),
+            self.worker(32, "starting proof timer"),
+            self.worker(50, "prover time: 18s"),
+        )
+        assert spans(events, Phase.SYNTHESIS) == [(1.5, 32.0)]
+        assert spans(events, Phase.GPU) == [(32.0, 50.0)]
+        assert [event.job for event in of(events, EventKind.JOB_DONE)] == ["bellperson-1"]
+        assert stream.warnings() == []
+
+    def test_proves_that_fit_no_synthesis_are_counted(self):
+        stream, events = read(
+            self.worker(10, "synthesis time: 5s"),
+            self.worker(20, "synthesis time: 812.5ms"),
+            self.worker(60, "prover time: 30s"),
+        )
+        assert not of(events, EventKind.JOB_DONE)
+        assert "proves of a worker that could not be joined to a synthesis: 1" in stream.warnings()
+
+
 class TestSeveralGpus:
     @staticmethod
     def timing(at, pre, wait, held, before=0.0):

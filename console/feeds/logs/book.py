@@ -109,7 +109,8 @@ class JobBook:
         self._seq += 1
         device = worker = None
         if slot is not None and slot.device is not None and phase not in _OFF_DEVICE:
-            device, worker = slot.device, f"gpu{slot.device}-{slot.worker}"
+            device = slot.device
+            worker = None if slot.worker is None else f"gpu{device}-{slot.worker}"
         self._events.append(
             Event(
                 self._seq,

@@ -152,6 +152,8 @@ def translator_warnings(translator: Translator) -> list[str]:
     if translator.unjoined:
         what = _some(f"{message} ({count})" for message, count in translator.unjoined.items())
         said.append(f"lines that name no job and could not be joined to one: {what}")
+    if translator.workers.unjoined:
+        said.append(f"proves of a worker that could not be joined to a synthesis: {translator.workers.unjoined}")
     if sections.unplaced:
         said.append(f"ends of GPU work that could not be joined to a slot: {sections.unplaced}")
     owners = sections.owners

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from console.feeds.logs.book import JobBook, LiveJob, LiveSlot
 from console.feeds.logs.device_sections import DeviceSections, partition_of, whole
 from console.feeds.logs.record import Form, LogRecord
+from console.feeds.logs.worker_proofs import WorkerProofs
 from prover.model import Event, EventKind, Phase
 
 Handler = Callable[[LogRecord, int], None]
@@ -46,6 +47,7 @@ class Translator:
         """``epoch_us``: the instant (since 1970) that events count their seconds from."""
         self.book = JobBook(epoch_us)
         self.sections = DeviceSections(self.book)
+        self.workers = WorkerProofs(self.book)
         self.vocabulary: dict[str, None] = {}
         """What periods the lines are of, in order of appearance."""
         self.engines = 0
@@ -140,6 +142,8 @@ class Translator:
                 self.sections.owners.timing(record)
             elif form is Form.TIMELINE:
                 self._timeline(record, at_us)
+            elif form is Form.WORKER:
+                self.workers.line(record, at_us)
         if self._assembled:
             self._release_assembled(self._latest - _ASSEMBLED_WAIT_US)
         return self.book.take()
