@@ -6,6 +6,7 @@ one thread moves memory at a tenth of the speed of the bus.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prover import buffers
-from prover.device.errors import OutOfMemory
+from prover.device.errors import CudaFailure, DeviceLost, OutOfMemory
 
 if TYPE_CHECKING:
     from prover.device.cuda_memory import CudaArray
@@ -69,7 +70,8 @@ class PinnedPool:
             free = [self._free.pop() for _ in range(count)]
             self._made -= count
         for address in free:
-            self._driver.free_pinned(address)
+            with contextlib.suppress(DeviceLost, CudaFailure):  # no copy will use it again
+                self._driver.free_pinned(address)
         return count * self.chunk
 
     def take(self) -> int:
@@ -98,7 +100,12 @@ class PinnedPool:
         beyond = self._made >= _LEAST
         if self._made == self._limit or (beyond and not self.allow(self.chunk)):
             return None
-        address = self._driver.allocate_pinned(self.chunk)
+        try:
+            address = self._driver.allocate_pinned(self.chunk)
+        except BaseException:
+            if beyond:
+                self.shrunk(self.chunk)
+            raise
         if address is None:
             self._limit = self._made
             if beyond:

@@ -94,6 +94,24 @@ def test_the_pinned_pool_grows_as_allowed_and_gives_back_what_is_idle():
     assert asked == [1 << 12], "what the system refused is not counted"
 
 
+def test_the_pinned_buffers_of_a_lost_device_are_no_trouble_to_the_budget():
+    def refuse(*_: object) -> None:
+        raise DeviceLost("illegal access", "emulated")
+
+    device = emulated()
+    counted = []
+    pool = PinnedPool(device.handles, chunk=1 << 12, cap=6 << 12)
+    for address in [pool.take(), *(pool.take_more() for _ in range(3))]:
+        pool.give_back(address)
+    device.driver.free_pinned = device.driver.allocate_pinned = refuse
+    assert pool.trim(1 << 30) == 2 << 12
+    pool.shrunk = counted.append
+    taken = [pool.take(), pool.take_more()]
+    with pytest.raises(DeviceLost):
+        pool.take_more()
+    assert counted == [1 << 12] and None not in taken
+
+
 def test_no_pinned_memory_at_all_is_said():
     device = emulated()
     device.driver.allocate_pinned = lambda nbytes: None
@@ -334,7 +352,7 @@ from prover.curves import BN254
 from prover.device import open_device
 from prover.device.cuda_kernels import KernelModule
 from prover.device.cuda_memory import CudaArray
-from prover.device.errors import DeviceLost
+from prover.device.errors import DeviceLost, DeviceLost
 
 device = open_device("cuda")
 stream = device.stream("test")
