@@ -20,7 +20,7 @@ class _Waiter:
     key: Keyed
     who: str
     condition: threading.Condition
-    urgent: bool = False
+    urgent: Callable[[], bool]
     granted: bool = False
 
 
@@ -41,9 +41,11 @@ class DeviceLock:
         """Workers that wait for it."""
         return len(self._waiters)
 
-    def acquire(self, who: str, key: Keyed, abandoned: Callable[[], bool], urgent: bool = False) -> bool:
-        """Wait for the lock; False, without it, as soon as ``abandoned()`` says so. For an urgent slot it is not kept
-        free: it is that slot.
+    def acquire(
+        self, who: str, key: Keyed, abandoned: Callable[[], bool], urgent: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait for the lock; False, without it, as soon as ``abandoned()`` says so. For a slot that is urgent when its
+        turn comes the lock is not kept free: it is that slot.
         """
         if abandoned():
             return False
@@ -69,7 +71,7 @@ class DeviceLock:
         if self.holder is not None or not self._waiters:
             return
         waiter = min(self._waiters, key=lambda waiter: waiter.key())
-        if not waiter.urgent and self.reserved():
+        if not waiter.urgent() and self.reserved():
             return
         self._waiters.remove(waiter)
         self.holder = waiter.who

@@ -256,7 +256,7 @@ class _Passage:
         self._turn(Phase.LOCK_WAIT, now)
         slot, record = self._slot, self._record
         given = record.lock.acquire(
-            self._worker.name, slot.key, lambda: slot.over or record.lost is not None, slot.urgent
+            self._worker.name, slot.key, lambda: slot.over or record.lost is not None, lambda: slot.urgent
         )
         if not given and not slot.over and record.lost is not None:
             raise DeviceLost("it failed before", record.device.name)

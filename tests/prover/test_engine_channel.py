@@ -314,6 +314,41 @@ def test_the_device_lock_goes_to_the_oldest_slot() -> None:
     assert lock.holder is None
 
 
+def test_whoever_becomes_urgent_while_waiting_gets_the_lock_that_is_kept_free() -> None:
+    bench, lock = device_lock()
+    lock.reserved = lambda: True
+    urgent: list[str] = []
+
+    def ask(who: str, age: int) -> list[Any]:
+        before = lock.waiting
+        result = bench.run(
+            lambda: lock.acquire(who, lambda: (who not in urgent, age), bench.over.is_set, lambda: who in urgent)
+        )
+        bench.until(lambda: bool(result) or lock.waiting > before)
+        return result
+
+    first, second = ask("a", 0), ask("b", 1)
+    assert (first, second, lock.waiting) == ([], [], 2)
+    with bench.lock:
+        urgent.append("b")
+        lock.pass_on()
+    bench.until(lambda: second == [True])
+    with bench.lock:
+        urgent.remove("b")
+        urgent.append("a")
+        lock.release("b")
+        urgent.clear()
+    bench.until(lambda: first == [True])
+    late = ask("c", 2)
+    with bench.lock:
+        lock.release("a")
+    assert (late, lock.holder) == ([], None), "it is urgent no more"
+    bench.over.set()
+    with bench.lock:
+        lock.wake()
+    bench.until(lambda: late == [False])
+
+
 def test_a_wait_for_the_device_lock_can_be_abandoned() -> None:
     bench, lock = device_lock()
     acquire(bench, lock, "a", 0)
