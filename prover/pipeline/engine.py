@@ -235,8 +235,10 @@ class Engine:
     def stop(self, drain_timeout_s: float | None = 0.0) -> None:
         """Stop: slots that were begun may end for at most this long (None: the knob ``drain_timeout_s``), then all
         jobs are cancelled. Returns when every thread is over. A second caller waits for the first, and cuts its drain
-        short if it gives it less time.
+        short if it gives it less time. Raises ``RuntimeError`` in a callback of a future: it would wait for itself.
         """
+        if self._steward.tends(threading.current_thread()):
+            raise RuntimeError("a callback cannot stop the engine: it runs on a thread that stop waits for")
         with self._board.transaction:
             if drain_timeout_s is None:
                 drain_timeout_s = self._line.book.current.integer("drain_timeout_s")

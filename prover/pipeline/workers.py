@@ -127,6 +127,8 @@ class Steward:
         self._prodded = False
         self._closing = False
         self._thread: threading.Thread | None = None
+        self._running: dict[int, Worker] = {}
+        """A worker has left its pool before its thread is over."""
 
     def start(self) -> None:
         """Begin to tend the pools."""
@@ -143,6 +145,10 @@ class Steward:
         self._closing = True
         self.prod()
 
+    def tends(self, thread: threading.Thread) -> bool:
+        """Whether ``join`` waits for this thread, among others. Needs no lock."""
+        return any(worker.thread is thread for worker in list(self._running.values()))
+
     def join(self) -> None:
         """Wait until every thread is over."""
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -150,7 +156,7 @@ class Steward:
                 self._thread.join()
 
     def _run(self) -> None:
-        running: dict[int, Worker] = {}  # a worker has left its pool before its thread is over
+        running = self._running
         while True:
             with self._board.transaction:
                 while not self._prodded:

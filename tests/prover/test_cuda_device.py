@@ -352,7 +352,7 @@ from prover.curves import BN254
 from prover.device import open_device
 from prover.device.cuda_kernels import KernelModule
 from prover.device.cuda_memory import CudaArray
-from prover.device.errors import DeviceLost, DeviceLost
+from prover.device.errors import DeviceLost
 
 device = open_device("cuda")
 stream = device.stream("test")

@@ -187,6 +187,23 @@ def test_a_job_of_a_circuit_that_is_not_loaded_fails_and_the_others_go_on() -> N
     assert engine.snapshot().counters.workers_replaced == 0
 
 
+def test_a_callback_that_stops_the_engine_is_told_that_it_cannot() -> None:
+    engine = Engine(FakeWorkload(), [fake_device()], KnobSet())
+    engine.start()
+    told: Future[BaseException | None] = Future()
+
+    def stop(_: object) -> None:
+        try:
+            engine.stop()
+        except RuntimeError as error:
+            told.set_result(error)
+
+    engine.submit(JobRequest(1, 1)).add_done_callback(stop)
+    assert "a callback cannot stop the engine" in str(told.result(30))
+    assert engine.submit(JobRequest(2, 1)).result(30).proofs == (proof_of(2, 0),)
+    engine.stop()
+
+
 def test_a_second_stop_cuts_a_drain_short() -> None:
     with rig({"synthesis_concurrency": 2}) as r:
         job = r.submit(1, 4)
