@@ -90,7 +90,7 @@ class Analysis:
             return "unknown"
         share = device.sections_s / device.window_s if device.window_s else 0.0
         waited = self.phases.get(Phase.LOCK_WAIT)
-        if share >= _BUSY:
+        if share >= _BUSY and device.steady[1] > 0:  # a single stay fills its own window, which says nothing
             return "lock" if self.locks and waited is not None and waited.mean_s > 0.1 * self._held_s() else "gpu"
         lost: dict[str, float] = {}
         for gap in device.gaps:
@@ -126,6 +126,10 @@ class Analysis:
                 f"lock: waited for {waited.mean_s:.3f} s on average ({waited.count} times), then held for "
                 f"{self._held_s():.3f} s"
             )
+        stays = [e.fields.get("locked") for e in self.events if e.kind is EventKind.SPAN and e.phase is Phase.GPU]
+        if self.locks and not all(stays):
+            known = f"{sum(map(bool, stays))} of {len(stays)} stays"
+            said.append(f"the lock is known of {known}: its figure is a lower bound")
         spent = self.tally.waits.get("gpu_ms")
         if spent is not None and spent.count:
             mean = spent.total / spent.count / 1000

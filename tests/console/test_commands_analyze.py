@@ -106,6 +106,23 @@ def test_formats_give_the_same_report_and_failures_are_named(analyse):
     assert "ps-porep-1000-1-90217" in failure and "partition 4" in failure and "out of memory" in failure
 
 
+def test_one_proof_alone_does_not_make_the_gpu_the_limit(analyse, tmp_path):
+    stamp, log = "2021-01-12T15:43:33.114 INFO bellperson::groth16::prover > ", tmp_path / "worker.log"
+    log.write_text(f"{stamp}synthesis time: 31.4s\n{stamp.replace('33.114', '53.114')}prover time: 20s\n")
+    report = analyse(log)
+    assert (report["proofs"], report["bottleneck"]) == (1, "synthesis")
+    assert report["runs"][0]["steady_utilisation"] is None
+
+
+def test_a_log_cut_at_its_beginning_says_what_it_cannot_know(analyse, tmp_path):
+    log = tmp_path / "tail.log"
+    log.write_bytes(b"".join(SNAP.read_bytes().splitlines(True)[-200:]))
+    report = analyse(log)
+    assert any("lower bound" in line for line in report["evidence"])
+    assert any("could not be told apart" in warning for warning in report["warnings"])
+    assert any("under way when the log began" in warning for warning in report["warnings"])
+
+
 def test_text_says_the_same(capsys):
     assert main(["analyze", str(SNAP)]) == 0
     text = capsys.readouterr().out
