@@ -99,14 +99,19 @@ class Family:
             for name, inode in members(self.path):
                 if inode in met:
                     continue
-                path = Path(name)
                 fresh = True
-                stranger = self._open(path, since_mtime)
+                try:
+                    there = os.stat(name)  # noqa: PTH116 - where a thousand files are kept, a Path for each is felt
+                    stranger = _opened(Path(name)) if there.st_mtime_ns >= since_mtime else None
+                except FileNotFoundError:
+                    continue  # it has moved on, and is met under its next name
+                except OSError:
+                    met.add(inode)  # no file, or not ours to read
+                    continue
                 if stranger is None:
-                    # Too old, or gone under this name; a file that moved on is met under its next name.
-                    self._meet(path, inode, met)
+                    met.add(there.st_ino)
                 elif stranger.same in found or stranger.same in taken:
-                    stranger.file.close()  # a name had moved on
+                    stranger.file.close()  # the name had moved on
                 else:
                     found[stranger.same] = stranger
                     met.add(stranger.same[1])
@@ -125,21 +130,10 @@ class Family:
         except OSError:
             return False
 
-    def _meet(self, path: Path, inode: int, met: set[int]) -> None:
-        try:
-            if path.stat().st_ino == inode:
-                met.add(inode)
-        except OSError:
-            return
 
-    def _open(self, path: Path, since_mtime: int) -> Stranger | None:
-        try:
-            if path.stat().st_mtime_ns < since_mtime:
-                return None
-            file = PackedFile(path) if is_packed(path) else OpenFile(path)
-        except OSError:
-            return None  # renamed on, deleted, or no file: if it is one, it comes again under another name
-        if isinstance(file, PackedFile):
-            return Stranger(file, (file.mtime, float("inf"), -rotation_number(path.name)), file.size)
-        mtime, stamp, _ = key_of(file)
-        return Stranger(file, (mtime, stamp, -rotation_number(path.name)), file.size)
+def _opened(path: Path) -> Stranger:
+    file = PackedFile(path) if is_packed(path) else OpenFile(path)
+    if isinstance(file, PackedFile):
+        return Stranger(file, (file.mtime, float("inf"), -rotation_number(path.name)), file.size)
+    mtime, stamp, _ = key_of(file)
+    return Stranger(file, (mtime, stamp, -rotation_number(path.name)), file.size)
