@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,12 @@ class _KeyedWorkload:
         self.key = key
         self._verifier = Verifier(key.verifying, key.where)
         self._made = _Recent()
+
+    def refusal(self, inputs: Any, partitions: int) -> str | None:
+        """Inputs are a sequence with one entry a partition."""
+        if isinstance(inputs, Sized) and len(inputs) != partitions:
+            return f"{len(inputs)} inputs for {partitions} partition{'s' if partitions != 1 else ''}"
+        return None
 
     def joined(self, parts: Sequence[tuple[Any, Sequence[int]]]) -> list[Any]:
         """The inputs of partitions of several jobs, in a row."""

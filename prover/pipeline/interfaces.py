@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from prover.cancel import Cancelled, CancelToken
 from prover.model import Event, KnobValue, Priority, Snapshot
@@ -88,6 +88,14 @@ class EngineDevice(Protocol):
     product: str
     uuid: str
     capability: Capability
+
+
+@runtime_checkable
+class ChecksInputs(Protocol):
+    """A workload that can tell at once that inputs are not those of so many partitions."""
+
+    def refusal(self, inputs: Any, partitions: int) -> str | None:
+        """What is wrong with them, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from prover.pipeline.board import Board
 from prover.pipeline.budget import TooLarge
 from prover.pipeline.channel import Channel
 from prover.pipeline.failure import one_line_detail
-from prover.pipeline.interfaces import JobRequest, JobResult, Workload
+from prover.pipeline.interfaces import ChecksInputs, JobRequest, JobResult, Workload
 from prover.pipeline.keeping import Keeper
 from prover.pipeline.knob_book import KnobBook
 from prover.pipeline.knobs import KnobSet
@@ -114,6 +114,10 @@ class Line:
             raise kind("the job was not taken", job_id, self.closed)
         if self.workloads and request.circuit and request.circuit not in self.workloads:
             raise InputError("no such circuit", request.circuit, f"this engine has {', '.join(self.workloads)}")
+        workload = self.workloads.get(request.circuit) or self.workload
+        wrong = workload.refusal(request.inputs, request.partitions) if isinstance(workload, ChecksInputs) else None
+        if wrong is not None:
+            raise InputError("inputs do not match", job_id, wrong)
 
     def submit(self, request: JobRequest, job_id: str) -> Future[JobResult]:
         """Queue a job under an id that was reserved; raises ``EngineStopped`` or ``InputError``."""

@@ -78,7 +78,10 @@ class Sweep:
             timeline.fold(engine.events(timeline.last_seq))
             if timeline.missed:
                 raise RuntimeError(f"{timeline.missed} events were lost: the figures would be wrong")
-            (run,) = timeline.runs()
+            runs = timeline.runs()
+            if not runs:
+                raise AnswerIsNo("no job came to its synthesis", failure or "")
+            (run,) = runs
             phases, active = timeline.phase_statistics(), timeline.active_statistics()
             yield Level(clients, run, phases, active, verified, failure, self.peak_bytes())
 

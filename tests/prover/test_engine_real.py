@@ -11,6 +11,7 @@ from storm import Storm
 
 from prover.circuits.builtin import builtin
 from prover.device.host import HostDevice
+from prover.errors import InputError
 from prover.groth16.workload import CircuitWorkload
 from prover.model import EventKind, Phase
 from prover.pipeline.engine import Engine
@@ -86,3 +87,12 @@ def test_inputs_that_do_not_satisfy_the_circuit_fail_their_job_with_the_row(work
         assert workload.verify(good, [0, 1], fine.result(60).proofs)
     finally:
         engine.stop()
+
+
+def test_inputs_for_another_number_of_partitions_are_refused_at_once(workload: CircuitWorkload) -> None:
+    engine = Engine(workload, [HostDevice()], KnobSet())
+    inputs = workload.sample_inputs(0, 3)
+    for given, partitions in ((inputs, 2), (inputs[:1], 2), ([], 1)):
+        with pytest.raises(InputError, match=f"inputs do not match: .*{len(given)} inputs? for {partitions} partition"):
+            engine.submit(JobRequest(given, partitions, id="x"))
+    engine.stop()
