@@ -15,6 +15,10 @@ from prover.pipeline.log_format import LEVELS, LineFormat
 __all__ = ["LEVELS", "LineFormat", "LogFile", "LogWriter"]
 
 
+RETRY_S = 1.0
+"""Pause before a log that could not be written is tried again."""
+
+
 class LogFile:
     """A file that is rotated by size: ``engine.log``, then ``engine.log.1`` and so on, the oldest dropped.
 
@@ -30,6 +34,8 @@ class LogFile:
         self._folder = folder
         self._stem = stem
         self._limit = limit_bytes
+        self._torn: bool = False
+        """Whether its last line is cut short."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -37,14 +43,21 @@ class LogFile:
             raise MachineLacks("cannot write the log", str(folder), error.strerror or "check the folder") from error
 
     def write(self, lines: Iterable[str]) -> None:
-        """Append whole lines in one write."""
+        """Append whole lines in one write. Raises ``OSError``; what of them is in the file then is ended as a line by
+        the next call.
+        """
         data = "".join(f"{line}\n" for line in lines).encode()
         if not data:
             return
         if self._size and self._size + len(data) > self._limit:
             self._rotate()
-        os.write(self._descriptor, data)
-        self._size += len(data)
+        if self._torn:
+            data = b"\n" + data
+        while data:
+            written = os.write(self._descriptor, data)
+            self._torn = not data[:written].endswith(b"\n") if written else self._torn
+            self._size += written
+            data = data[written:]
 
     def close(self) -> None:
         """Close, and let another process have the name."""
@@ -53,6 +66,7 @@ class LogFile:
     def _open(self) -> None:
         self.path, self._descriptor = _claim(self._folder, self._stem)
         self._size = os.fstat(self._descriptor).st_size
+        self._torn = False
 
     def _rotate(self) -> None:
         for number in range(self.KEPT, 0, -1):
@@ -99,11 +113,11 @@ class LogWriter:
         self._level = level
         self._format = LineFormat(wall_offset_s, simulated)
         self._bell = events.subscribe()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._seq = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self.trouble: str | None = None
-        """Why nothing is written any more, in one line."""
+        """Why nothing is written for now, in one line; it is tried again until it goes."""
 
     @property
     def path(self) -> Path:
@@ -116,31 +130,45 @@ class LogWriter:
 
     def stop(self) -> None:
         """Write what there is, and close the file."""
-        self._stopping = True
+        self._stopping.set()
         self._bell.set()
         self._thread.join()
         self._events.unsubscribe(self._bell)
         self._file.close()
 
     def _run(self) -> None:
-        while self.trouble is None:
-            self._bell.wait()
+        lost = 0
+        while True:
+            if self.trouble is None:
+                self._bell.wait()
+            else:
+                self._stopping.wait(RETRY_S)
             self._bell.clear()
-            last = self._stopping
+            last = self._stopping.is_set()
+            at, lines = self._pending()
+            if self.trouble is not None and not lines and not last:
+                continue  # nothing that would show whether it goes again
+            told = [self._format.missed(at, lost), *lines] if lost and lines else lines
             try:
-                self._file.write(self._pending())
+                self._file.write(told)
             except OSError as error:
-                self.trouble = f"the log is no longer written: {self.path}: {error.strerror}"
+                lost += len(lines)
+                self.trouble = f"the log cannot be written: {self.path}: {error.strerror}"
+            else:
+                lost = 0 if told is not lines else lost
+                self.trouble = None
             if last:
                 return
 
-    def _pending(self) -> list[str]:
+    def _pending(self) -> tuple[float, list[str]]:
+        """The lines of events that came, and the time of the first of these."""
         level = self._level()
         lines: list[str] = []
-        for event in self._events.since(self._seq):
+        events = self._events.since(self._seq)
+        for event in events:
             missed = event.seq - self._seq - 1
             if missed:
                 lines.append(self._format.missed(event.at, missed))
             self._seq = event.seq
             lines += self._format.lines(event, level)
-        return lines
+        return events[0].at if events else 0.0, lines

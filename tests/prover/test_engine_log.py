@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,6 +162,47 @@ def test_the_writer_follows_an_engine_to_its_end(tmp_path: Path) -> None:
     assert lines[-1].endswith("cuzk engine stopped")
     assert writer.trouble is None
     assert set(threading.enumerate()) <= before
+
+
+def test_a_disk_that_was_full_for_a_time_costs_lines_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system takes half of a write and refuses the rest, until there is room again."""
+    monkeypatch.setattr("prover.pipeline.log.RETRY_S", 0.01)
+    events = EventLog()
+    ring = events.ring()
+    file = LogFile(tmp_path)
+    writer = LogWriter(events, file, lambda: "info", 0.0)
+    real, full = os.write, threading.Event()
+
+    def write(descriptor: int, data: bytes) -> int:
+        if descriptor != file._descriptor or not full.is_set():
+            return real(descriptor, data)
+        if len(data) > 20:
+            return real(descriptor, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def until(true: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not true():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    monkeypatch.setattr(os, "write", write)
+    writer.start()
+    events.emit(ring, EventKind.ENGINE_STOPPED, 1.0)
+    until(lambda: file._size > 0)
+    full.set()
+    events.emit(ring, EventKind.ENGINE_STOPPED, 2.0)
+    until(lambda: writer.trouble is not None)
+    assert writer.trouble == f"the log cannot be written: {writer.path}: No space left on device"
+    full.clear()
+    events.emit(ring, EventKind.ENGINE_STOPPED, 3.0)
+    until(lambda: writer.trouble is None)
+    writer.stop()
+    first, torn, missed, last = writer.path.read_text().splitlines()
+    bodies([first, last])
+    assert missed.endswith("cuzk_top::engine: events were lost to the log count=1") and first[28:].startswith(torn[28:])
 
 
 def test_what_the_writer_missed_it_says(tmp_path: Path) -> None:
