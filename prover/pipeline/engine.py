@@ -157,10 +157,9 @@ class Engine:
             self._follow_knobs()
             if self._loader is not None:
                 self._loading = self._board.clock.thread(self._load, "loader")
+                self._loading.start()
+            self._steward.start()  # within the transaction: whoever stops from here on has threads to wait for
         give_back_what_is_freed()
-        self._steward.start()
-        if self._loading is not None:
-            self._loading.start()
 
     def submit(self, request: JobRequest) -> Future[JobResult]:
         """Queue a job. The future fails with the job's one-line cause, and cannot be cancelled: use ``cancel``.

@@ -204,6 +204,15 @@ def test_a_callback_that_stops_the_engine_is_told_that_it_cannot() -> None:
     engine.stop()
 
 
+def test_a_stop_while_the_engine_starts_ends_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(threading.enumerate())
+    engine = Engine(lambda progress, cancel: FakeWorkload(), [fake_device()], KnobSet())
+    monkeypatch.setattr("prover.pipeline.engine.give_back_what_is_freed", engine.stop)
+    engine.start()
+    engine.stop()
+    assert set(threading.enumerate()) <= before
+
+
 def test_a_second_stop_cuts_a_drain_short() -> None:
     with rig({"synthesis_concurrency": 2}) as r:
         job = r.submit(1, 4)
