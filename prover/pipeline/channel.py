@@ -29,6 +29,8 @@ Make = Callable[[], threading.Condition]
 class _Queued(Generic[T]):
     key: Keyed
     item: T
+    beyond: bool = False
+    """Taken in although there was no room."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,6 +80,11 @@ class Channel(Generic[T]):
         return max(len(self._queue) - self._capacity, 0)
 
     @property
+    def laid_down(self) -> bool:
+        """Whether a slot that was taken in beyond the capacity is still one too many."""
+        return self.surplus > 0 and any(entry.beyond for entry in self._queue)
+
+    @property
     def held(self) -> int:
         """Synthesisers that wait with a finished slot in hand."""
         return len(self._offers)
@@ -95,7 +102,7 @@ class Channel(Generic[T]):
         self._offers.append(offer)
         self._match()
         if beyond and offer.accepted is None:
-            self._take_in(offer)
+            self._take_in(offer, beyond=True)
         while offer.accepted is None:
             self._wait(offer.condition)
         return offer.accepted
@@ -113,14 +120,13 @@ class Channel(Generic[T]):
             self._claims.remove(claim)
         return None
 
-    def overflow(self, such: Callable[[T], bool]) -> bool:
+    def overflow(self, such: Callable[[T], bool]) -> None:
         """Take the hindmost slot like this in hand in beyond the capacity, if there is one: its synthesiser is free for
         something more urgent.
         """
         offers = [offer for offer in self._offers if such(offer.item)]
         if offers:
-            self._take_in(max(offers, key=_key))
-        return bool(offers)
+            self._take_in(max(offers, key=_key), beyond=True)
 
     def holds(self, such: Callable[[T], bool]) -> bool:
         """Whether a slot like this waits, queued or in hand, and may be taken."""
@@ -161,8 +167,8 @@ class Channel(Generic[T]):
         while self._offers and len(self._queue) < self._capacity:
             self._take_in(min(self._offers, key=_key))
 
-    def _take_in(self, offer: _Offer[T]) -> None:
-        self._queue.append(_Queued(offer.key, offer.item))
+    def _take_in(self, offer: _Offer[T], beyond: bool = False) -> None:
+        self._queue.append(_Queued(offer.key, offer.item, beyond))
         self._settle(offer, True)
 
     def _pop_foremost(self) -> T:

@@ -88,8 +88,6 @@ class Line:
         self.wake_finalizers: Callable[[], None] = lambda: None
         self.on_idle: Callable[[], None] = lambda: None
         """Called when the last slot under way has ended."""
-        self._way_made = False
-        """A slot was laid down for a critical job that nobody has looked for yet."""
         self._surplus_first = False
         """Something was not begun because the channel holds more than it should."""
         self._next_seq = 0
@@ -244,7 +242,7 @@ class Line:
 
     def begin(self, worker: Worker) -> Slot | None:
         """The slot to synthesise now, if any may be begun."""
-        self.begin_at, self._way_made = None, False
+        self.begin_at = None
         knobs, now = self.book.current, self.board.clock()
         size = knobs.integer("slot_size")
         how = Cut(
@@ -330,8 +328,8 @@ class Line:
 
     def _make_way(self) -> None:
         """A critical job came: of those who hold a finished slot in hand, one lays it down beyond the bound for it."""
-        if self._critical_waits and not self._way_made:
-            self._way_made = self.channel.overflow(lambda slot: not slot.urgent)
+        if self._critical_waits and not self.channel.laid_down:
+            self.channel.overflow(lambda slot: not slot.urgent)
 
     @property
     def _critical_waits(self) -> bool:
@@ -347,7 +345,8 @@ class Line:
             return
         self.board.turn(slot, Phase.QUEUED, now, worker)
         worker.blocked = True  # seen by others only if the channel makes it wait
-        if not self.channel.put(slot, slot.key, beyond=self._critical_waits and not slot.urgent):
+        beyond = self._critical_waits and not slot.urgent and not self.channel.laid_down
+        if not self.channel.put(slot, slot.key, beyond=beyond):
             self._leave(slot, self.board.clock(), worker, ok=False)
 
     def proved(self, locked_s: float, section_s: float, workers: int) -> None:
