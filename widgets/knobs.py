@@ -36,6 +36,8 @@ class KnobRow:
     step: int = 1
     zero: str = ""
     """The word for the value 0 (``auto``), if there is one."""
+    size: bool = False
+    """A size in bytes: what is typed are GiB, and the choices have ends."""
     status: str = "in force"
     status_role: str = "faint"
     short_status: str = ""
@@ -76,7 +78,9 @@ def turned(row: KnobRow, value: KnobValue, by: int) -> KnobValue:
 class KnobPanel(Canvas[KnobsData], can_focus=True):
     """Title and one line a knob, scrolled so that the cursor stays in sight."""
 
-    HELP: ClassVar[str] = "Arrows choose and turn a knob; digits type a value, enter sets it, escape drops it."
+    HELP: ClassVar[str] = (
+        "Arrows choose and turn a knob; digits type a value (sizes in GiB), enter sets it, escape drops it."
+    )
 
     class Proposed(Message):
         """The operator wants ``value`` for the knob ``name``."""
@@ -98,6 +102,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         self.cursor = 0
         self._top = 0
         self._typed: str | None = None
+        self._refused = False
         self._wanted: dict[str, KnobValue] = {}
         self._merging: dict[str, Timer] = {}
 
@@ -106,6 +111,10 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         """The knob under the cursor."""
         rows = self.data.rows
         return rows[min(self.cursor, len(rows) - 1)] if rows else None
+
+    def _choose(self, place: int) -> None:
+        """Put the cursor on a row; what was typed on another is forgotten."""
+        self.cursor, self._typed, self._refused = place, None, False
 
     def value_of(self, row: KnobRow) -> KnobValue:
         """The value shown: the one about to be proposed, or the one that the engine wants."""
@@ -116,28 +125,29 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
     def action_move(self, by: int) -> None:
         """Move the cursor."""
         if self.data.rows:
-            self._typed = None
-            self.cursor = max(0, min(len(self.data.rows) - 1, self.cursor + by))
+            self._choose(max(0, min(len(self.data.rows) - 1, self.cursor + by)))
             self.redraw()
 
     def action_turn(self, by: int) -> None:
         """Turn the knob under the cursor."""
         if (row := self.row) is not None:
-            self._typed = None
+            self._typed, self._refused = None, False
             self.turn(row, by)
 
     def action_commit(self) -> None:
-        """Propose the typed number; without one, turn a choice."""
+        """Propose the typed number; where nothing was typed, turn a choice."""
         row, typed, self._typed = self.row, self._typed, None
         if row is None:
             return
         if typed:
             number = int(typed)
-            if row.minimum <= number <= row.maximum:
+            if row.size:
+                self.want(row, number << 30)
+            elif row.minimum <= number <= row.maximum:
                 self.want(row, number)
             else:
                 self.post_message(self.Refused(f"{row.name}: {number} is outside {row.minimum} to {row.maximum}"))
-        elif row.choices:
+        elif row.choices and not row.size and not self._refused:
             self.turn(row, 1)
         self.redraw()
 
@@ -145,7 +155,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         """Forget what was typed; with nothing typed, leave the panel."""
         if self._typed is None:
             self.screen.set_focus(None)
-        self._typed = None
+        self._typed, self._refused = None, False
         self.redraw()
 
     def action_erase(self) -> None:
@@ -159,7 +169,8 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         row = self.row
         if row is None:
             return
-        if row.locked or row.choices:
+        if row.locked or (row.choices and not row.size):
+            self._refused = True  # enter after it must not do something else
             self.post_message(self.Refused(f"{row.name}: {row.locked or 'takes a choice: use the arrows'}"))
             return
         if len(self._typed or "") < _VALUE - 1:
@@ -202,7 +213,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
 
     def on_blur(self) -> None:
         """A number that was being typed is dropped."""
-        self._typed = None
+        self._typed, self._refused = None, False
         self.redraw()
 
     def on_focus(self) -> None:
@@ -217,7 +228,7 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         index = next((i for i, row in enumerate(self.data.rows) if row.name == zone.target), None)
         if index is None:
             return
-        self.cursor, self._typed = index, None
+        self._choose(index)
         if zone.action == "turn-down":
             self.turn(self.data.rows[index], -1)
         elif zone.action == "turn-up":

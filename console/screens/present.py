@@ -313,6 +313,7 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool, devic
         maximum=spec.maximum if spec.maximum is not None else 0,
         step=spec.step,
         zero=spec.zero or "",
+        size=spec.type is KnobType.BYTES,
         status=status,
         status_role=role,
         short_status=short,
@@ -369,7 +370,9 @@ def _hint(spec: KnobSpec) -> str:
     when = "now" if spec.effect.value == "now" else f"from the {spec.effect.value}"
     if spec.type is KnobType.INT:
         return f"{spec.minimum} to {spec.maximum}, {when}"
-    if spec.type in (KnobType.BYTES, KnobType.ORDINALS):
+    if spec.type is KnobType.BYTES:
+        return f"auto, or GiB, {when}"
+    if spec.type is KnobType.ORDINALS:
         return f"{spec.accepts.removeprefix('give ')}, {when}"
     return f"{' or '.join(spec.choices) or 'yes or no'}, {when}"
 

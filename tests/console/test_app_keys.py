@@ -194,12 +194,31 @@ def test_choices_turn_with_arrows_and_enter_but_not_with_digits():
     async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
         await pilot.press("k", "down", "down", "down", "3")
         assert "takes a choice" in told(app)
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
+        await settle(pilot, app, feed, 1)
+        assert feed.calls == [], "what was refused is not answered with something else"
+        await pilot.press("up", "down", "enter")
         await settle(pilot, app, feed, 1)
         assert feed.calls == [("gpu_lock", "coarse")]
         await pilot.press("left")
         await settle(pilot, app, feed)
         assert feed.calls[-1] == ("gpu_lock", "narrow")
+
+    drive(act)
+
+
+def test_a_size_is_typed_in_gib_and_enter_alone_leaves_it():
+    async def act(pilot: Pilot[Any], app: ConsoleApp, feed: FakeFeed) -> None:
+        panel = app.overview.knobs
+        place = [row.name for row in panel.data.rows].index("total_budget")
+        await pilot.press("k", *["down"] * place)
+        await pilot.press("enter")
+        text = await settle(pilot, app, feed, 1)
+        assert "auto, or GiB" in text
+        assert feed.calls == []
+        await pilot.press("8", "enter")
+        await settle(pilot, app, feed, 1)
+        assert feed.calls == [("total_budget", 8 << 30)]
 
     drive(act)
 
