@@ -345,6 +345,8 @@ class MemoryView:
     """Kept free for urgent jobs."""
     waits_for: str | None = None
     """Which slot waits for memory, and for how much, in one line."""
+    automatic: int | None = None
+    """What ``total_budget`` ``auto`` stands for on this machine; None where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,10 +66,11 @@ def show(value: KnobValue, zero: str = "") -> str:
 
 
 def turned(row: KnobRow, value: KnobValue, by: int) -> KnobValue:
-    """The value ``by`` steps further, held inside the range; choices wrap round."""
+    """The value ``by`` steps further, held inside the range; choices wrap round, but not those of sizes."""
     if row.choices:
         place = row.choices.index(value) if value in row.choices else 0
-        return row.choices[(place + by) % len(row.choices)]
+        place += by
+        return row.choices[max(0, min(len(row.choices) - 1, place)) if row.size else place % len(row.choices)]
     if isinstance(value, str):
         return value
     return max(row.minimum, min(row.maximum, int(value) + by * row.step))
@@ -182,9 +183,8 @@ class KnobPanel(Canvas[KnobsData], can_focus=True):
         value = self.value_of(row)
         new = turned(row, value, by)
         if new == value:
-            self.post_message(
-                self.Refused(f"{row.name}: {row.locked or f'{show(value, row.zero)} is the end of its range'}")
-            )
+            end = f"{show(value, row.zero)} is the end of its {'steps: digits give GiB' if row.size else 'range'}"
+            self.post_message(self.Refused(f"{row.name}: {row.locked or end}"))
         else:
             self.want(row, new)
 

@@ -123,6 +123,7 @@ class OverviewScreen(Screen[None]):
             self._read_only,
             [device.ordinal for device in snapshot.devices],
             snapshot.pacer,
+            snapshot.memory,
         )
         if len(self.knobs.data.rows) != self._knob_count and self.knobs.data.rows:
             self._knob_count = len(self.knobs.data.rows)

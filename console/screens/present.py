@@ -9,7 +9,7 @@ from dataclasses import replace
 from console.frame import DeviceFrame, Frame
 from console.screens import present_gpu
 from prover.figures import GapCluster
-from prover.model import DeviceState, DeviceView, JobState, KnobValue, KnobView, PacerView, StageView
+from prover.model import DeviceState, DeviceView, JobState, KnobValue, KnobView, MemoryView, PacerView, StageView
 from prover.pipeline.knobs import Effect, KnobSpec, KnobType, available_cores
 from widgets.device import DeviceData, Figure, GapFigure
 from widgets.devices import DevicesData
@@ -31,8 +31,10 @@ PANEL_KNOBS = (
 """The knobs that operators turn most come first; the others follow in the registry's order."""
 _LANDED_S = 8.0
 """How long the panel says that a change has just come into force."""
-_SIZES = tuple(2**power * 2**30 for power in range(11))
-"""Steps of a knob that is a size: 1 GiB to 1 TiB."""
+_SIZES = tuple(half << power for power in range(29, 41) for half in (2, 3))
+"""Steps of a knob that is a size: 1, 1.5, 2, 3, 4 GiB and so on, as far as the machine goes."""
+_POOL_SHARE = 8
+"""``pinned_pool_bytes`` ``auto`` is this part of the budget."""
 _NO_STAGE = StageView("", 0, 0, 0, None)
 
 
@@ -277,14 +279,19 @@ def knobs(
     read_only: bool,
     devices: Sequence[int] = (),
     pacer: PacerView | None = None,
+    memory: MemoryView | None = None,
 ) -> KnobsData:
     """The knobs panel. ``devices`` are the ordinals that there are; ``pacer`` is the state of the queue's controller,
-    which its knob shows.
+    which its knob shows, and ``memory`` bounds the steps of sizes.
     """
     by_name = {view.name: view for view in views}
     order = [name for name in PANEL_KNOBS if name in by_name]
     order += [name for name in by_name if name not in order and name in specs]
-    rows = tuple(_knob_row(by_name[name], specs[name], now, read_only, devices) for name in order if name in specs)
+    rows = tuple(
+        _knob_row(by_name[name], specs[name], now, read_only, _choices(by_name[name], specs[name], devices, memory))
+        for name in order
+        if name in specs
+    )
     if pacer is not None and pacer.limit is not None:
         rows = tuple(_paced(row, pacer) if row.name == "max_gpu_queue_depth" else row for row in rows)
     return KnobsData(rows, "read-only" if read_only else "")
@@ -303,12 +310,12 @@ def _paced(row: KnobRow, pacer: PacerView) -> KnobRow:
     )
 
 
-def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool, devices: Sequence[int]) -> KnobRow:
+def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool, choices: tuple[KnobValue, ...]) -> KnobRow:
     status, role, short = _status(view, spec, now)
     return KnobRow(
         name=view.name,
         value=view.wanted,
-        choices=_choices(view, spec, devices),
+        choices=choices,
         minimum=spec.minimum or 0,
         maximum=spec.maximum if spec.maximum is not None else 0,
         step=spec.step,
@@ -322,16 +329,32 @@ def _knob_row(view: KnobView, spec: KnobSpec, now: float, read_only: bool, devic
     )
 
 
-def _choices(view: KnobView, spec: KnobSpec, devices: Sequence[int]) -> tuple[KnobValue, ...]:
+def _choices(
+    view: KnobView, spec: KnobSpec, devices: Sequence[int], memory: MemoryView | None
+) -> tuple[KnobValue, ...]:
     """What the arrows of a knob that is no number go through."""
     if spec.type is KnobType.BOOL:
         return (False, True)
     if spec.type is KnobType.BYTES:
-        own = {view.wanted} if isinstance(view.wanted, int) else set()
-        return (*sorted({0, *_SIZES, *own}), "auto")
+        return _sizes(view, memory)
     if spec.type is KnobType.ORDINALS:
         return tuple(dict.fromkeys(("all", *map(str, devices), "none", view.wanted)))
     return spec.choices
+
+
+def _sizes(view: KnobView, memory: MemoryView | None) -> tuple[KnobValue, ...]:
+    """The steps of a size, ``auto`` among them where its value stands: the next step is next to what holds now."""
+    total = memory.total or 0 if memory is not None else 0
+    budget = view.name == "total_budget"
+    most = max(total, memory.automatic or 0) if budget and memory is not None else total
+    automatic = ((memory.automatic or total) if budget else total // _POOL_SHARE) if memory is not None else 0
+    steps = {size for size in _SIZES if size < most}
+    if not budget:
+        steps.add(0)  # no pool is a choice, no memory is none
+    if isinstance(view.wanted, int):
+        steps.add(view.wanted)
+    below = sorted(size for size in steps if size < automatic)
+    return (*below, "auto", *sorted(steps.difference(below)))
 
 
 def _status(view: KnobView, spec: KnobSpec, now: float) -> tuple[str, str, str]:

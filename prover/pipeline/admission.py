@@ -183,6 +183,7 @@ class Admission:
             found.peak,
             found.kept,
             found.waits_for,
+            self._limits.automatic(),
         )
 
     # -- for the evictor ----------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from console.screens import present
-from prover.model import KnobValue, KnobView
+from prover.model import KnobValue, KnobView, MemoryView
 from prover.pipeline.knobs import REGISTRY
-from widgets.knobs import turned
+from widgets.knobs import KnobRow, turned
 
 NAME_AND_VALUE = 36
 TITLE_ROOM_AT_80 = 34
@@ -53,6 +53,39 @@ def test_every_knob_can_be_turned_and_only_to_what_it_takes(name: str):
         for _ in range(12):
             value = turned(row, value, by)
             assert spec.check(value) == value
+
+
+GIB = 1 << 30
+
+
+def sized(name: str, wanted: KnobValue, memory: MemoryView | None) -> KnobRow:
+    view = KnobView(name, wanted, wanted)
+    (row,) = present.knobs((view,), 2.0, REGISTRY, read_only=False, memory=memory).rows
+    return row
+
+
+def test_a_budget_is_turned_within_the_machine_from_where_it_stands():
+    machine = 25 * GIB // 4
+    row = sized("total_budget", "auto", MemoryView(machine, 0, automatic=machine))
+    assert row.choices == (GIB, 3 * GIB // 2, 2 * GIB, 3 * GIB, 4 * GIB, 6 * GIB, "auto")
+    assert turned(row, "auto", -1) == 6 * GIB
+    assert turned(row, "auto", 1) == "auto" and turned(row, GIB, -1) == GIB
+    cut = sized("total_budget", 5 * GIB, MemoryView(5 * GIB, 0, automatic=machine))
+    assert [turned(cut, 5 * GIB, by) for by in (-1, 1, 2)] == [4 * GIB, 6 * GIB, "auto"], "back up as well"
+    beyond = sized("total_budget", 9 * GIB, MemoryView(9 * GIB, 0, automatic=machine))
+    assert turned(beyond, 9 * GIB, -1) == 8 * GIB and "auto" in beyond.choices
+
+
+def test_the_pool_is_turned_within_the_budget_and_may_be_none():
+    row = sized("pinned_pool_bytes", "auto", MemoryView(16 * GIB, 0, automatic=16 * GIB))
+    assert [turned(row, "auto", by) for by in (-1, 1)] == [3 * GIB // 2, 2 * GIB]
+    assert row.choices[0] == 0 and row.choices[-1] == 12 * GIB
+
+
+@pytest.mark.parametrize("name", ["total_budget", "pinned_pool_bytes"])
+def test_an_unknown_machine_offers_no_size_that_it_may_not_have(name: str):
+    for memory in (None, MemoryView(None, 0)):
+        assert not [size for size in sized(name, "auto", memory).choices if isinstance(size, int) and size]
 
 
 def test_a_change_in_force_says_how_long_that_took():

@@ -42,3 +42,5 @@ def test_arrows_go_through_sizes_and_words_and_round() -> None:
     row = KnobRow("pool", "auto", choices=(0, GIB, 2 * GIB, "auto"))
     assert [turned(row, value, 1) for value in row.choices] == [GIB, 2 * GIB, "auto", 0]
     assert turned(row, "auto", -1) == 2 * GIB
+    ended = KnobRow("pool", "auto", choices=(0, GIB, "auto"), size=True)
+    assert (turned(ended, "auto", 1), turned(ended, 0, -1), turned(ended, GIB, 1)) == ("auto", 0, "auto")
