@@ -247,7 +247,7 @@ class Spool:
         if everything:
             self._next_scan = now + RESCAN_S
             self._scan()
-        else:
+        elif "folder" not in self._troubles:  # else they are looked at with the rest, and what another proved is found
             for name in news.names:
                 self._look(name)
         for name in tuple(self._waiting):
@@ -271,6 +271,7 @@ class Spool:
             self._retry_soon()
             return
         if not ours:
+            self._let_go()
             self._trouble(
                 "folder", f"another process works on this spool: {printable(str(self.folder))}: stop that one"
             )
@@ -280,6 +281,12 @@ class Spool:
         for name in [*names, *(name for name in self._entries if name not in names)]:
             self._look(name)
         self._scanned = True
+
+    def _let_go(self) -> None:
+        """Another process has the folder: what is not under way here is its business, and looked at anew after it."""
+        for entry in [each for each in self._entries.values() if each.state not in (State.RUNNING, State.PROVED)]:
+            del self._entries[entry.name]
+        self._waiting.clear()
 
     def _look(self, name: str) -> None:
         """See what a name stands for now."""

@@ -436,6 +436,26 @@ def test_one_process_at_a_time_works_on_a_folder(tmp_path):
             second.wait(lambda: second.there("c"))
 
 
+def test_who_takes_a_folder_over_proves_nothing_twice(tmp_path):
+    """What came and was proved while it waited is found; what was not is proved. Each has a journal of its own."""
+    with (
+        spooling(tmp_path / "in", journal=tmp_path / "one") as first,
+        spooling(tmp_path / "in", journal=tmp_path / "two") as second,
+    ):
+        second.wait(lambda: second.spool.trouble)
+        for number in range(6):
+            first.put(f"{number}.json", number)
+        first.wait(lambda: first.spool.counts.delivered == 6)
+        time.sleep(0.3)  # the second one hears of them and of their outputs
+        proofs = {path: path.stat() for path in first.folder.glob("*.proof.json")}
+        first.spool.stop()
+        second.put("late.json", 7)
+        second.wait(lambda: second.there("late"))
+        second.wait_idle()
+        assert {path: path.stat() for path in proofs} == proofs, "none was replaced"
+        assert (second.spool.counts.taken, second.spool.counts.found) == (1, 6)
+
+
 def test_a_bad_one_in_a_batch_is_rejected_alone(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
