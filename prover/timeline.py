@@ -24,6 +24,7 @@ from prover.intervals import (
     subtract,
 )
 from prover.model import KERNEL_PHASES, Cause, DeviceState, Event, EventKind, Phase
+from prover.rests import Rests
 
 PAUSE_S = 1.0
 WINDOW_S = 900.0
@@ -229,7 +230,7 @@ class Timeline:
         self._asked = IntervalSet()
         self._queued = IntervalSet()
         self._queued_open: dict[Slot, float] = {}
-        self._paused = Switch()
+        self._rests = Rests()
         self._memory = Switch()
         self._phases: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in Phase}
         self._active: dict[Phase, deque[tuple[float, float]]] = {phase: deque() for phase in KERNEL_PHASES}
@@ -283,12 +284,10 @@ class Timeline:
             self._reach(event, event.at)
         elif kind is EventKind.PARTITION_CANCELLED:
             self._synthesised(event, -len(event.partitions))
-        elif kind is EventKind.KNOB_PROPOSED and event.fields.get("name") == "paused":
-            self._paused.turn(bool(event.fields.get("new")), event.at)
+        elif kind in (EventKind.KNOB_PROPOSED, EventKind.ENGINE_STARTED):
+            self._rests.fold(event)
         elif kind is EventKind.MEMORY:
             self._memory.turn(bool(event.fields.get("waits")), event.at)
-        elif kind is EventKind.ENGINE_STARTED:
-            self._paused.turn(bool(event.fields.get("paused")), event.at)
 
     def _fold_shared(self, event: Event) -> None:
         """A slot that was told already, by the first of the jobs that share it."""
@@ -389,8 +388,9 @@ class Timeline:
         for lane in self._lanes.values():
             for intervals in lane.sets():
                 intervals.prune(horizon)
-        for intervals in (self._in_flight, self._asked, self._queued, self._paused.times, self._memory.times):
+        for intervals in (self._in_flight, self._asked, self._queued, self._memory.times):
             intervals.prune(horizon)
+        self._rests.prune(horizon)
         for spans in (*self._phases.values(), *self._active.values()):
             while spans and spans[0][0] < horizon:
                 spans.popleft()
@@ -448,7 +448,7 @@ class Timeline:
                 lost=lane.lost_since is not None,
                 queued=bool(self._queued_open),
                 asked=any(request.asked_since is not None for request in self._requests.values()),
-                paused=self._paused.since is not None,
+                paused=self._rests.now(device),
                 memory=self._memory.since is not None,
             )
         )
@@ -571,7 +571,7 @@ class Timeline:
             clip_open(lane.kernels, [was.start for was in open_ if was.phase in _KERNELS], start, end),
             clip_open(lane.copies, [was.start for was in open_ if was.phase in _COPY_PHASES], start, end),
             clip_open(lane.cpu, [was.start for was in open_ if was.phase in _CPU_PHASES], start, end),
-            self._paused.clip(start, end),
+            self._rests.clip(device, start, end),
             clip_open(self._queued, list(self._queued_open.values()), start, end),
             self._memory.clip(start, end),
             clip_open(self._asked, asked, start, end),

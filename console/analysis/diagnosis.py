@@ -23,6 +23,12 @@ PAUSED = Diagnosis(Cause.PAUSED.value, (Remark("Paused: nothing new begins. p go
 """While the engine is paused, whatever the minutes before show."""
 
 
+def none_selected(devices: str) -> Diagnosis:
+    """While the knob ``gpu_devices`` has the value ``devices``, which leaves out every device that there is."""
+    finding = Remark(f"No device is selected: gpu_devices is {devices}.", "warn")
+    return Diagnosis(Cause.PAUSED.value, (finding, Remark(f"Try gpu_devices {devices} → all.", "good")))
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What a stretch of ``over_s`` seconds shows. ``lost_s``: seconds without a kernel by cause; means in seconds."""

@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from console.analysis.diagnosis import PAUSED, Evidence, diagnose
+from console.analysis.diagnosis import PAUSED, Evidence, diagnose, none_selected
 from console.analysis.headline import LASTING_S, STRETCH_S, headline
 from console.analysis.throughput import throughput
 from console.feeds.interfaces import GpuSource
@@ -26,6 +26,7 @@ from prover.intervals import length
 from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec, available_cores
+from prover.rests import names_device
 from prover.timeline import DeviceFigures, Timeline
 from widgets.timegrid import LaneSegment, Marker
 
@@ -365,7 +366,11 @@ class EngineFeed:
         if snapshot.paused:
             return PAUSED
         answering = [view for view in snapshot.devices if view.state is not DeviceState.LOST]
-        view = (answering or snapshot.devices)[0]
+        wanted = next((str(knob.wanted) for knob in snapshot.knobs if knob.name == "gpu_devices"), "all")
+        selected = [view for view in answering if names_device(wanted, view.ordinal)]
+        if answering and not selected:
+            return none_selected(wanted)
+        view = (selected or snapshot.devices)[0]
         figures = slow.figures.get(view.ordinal)
         lost: dict[Cause, float] = {}
         gaps = figures.gaps if figures is not None else ()

@@ -42,6 +42,7 @@ from prover.pipeline.records import EngineStopped, SlotPart, one_line
 from prover.pipeline.synthesis import SynthesisStage
 from prover.pipeline.workers import Steward
 from prover.resources import give_back_what_is_freed
+from prover.rests import names_device
 
 if TYPE_CHECKING:
     from prover.device.protocol import Device
@@ -144,9 +145,10 @@ class Engine:
             self._followers.running = True
             self._started = self._board.clock()
             knobs = self._line.book.current
-            fields = {
+            fields: dict[str, FieldValue] = {
                 "devices": len(self._gpu),
                 "gpu_workers_per_device": knobs.integer("gpu_workers_per_device"),
+                "gpu_devices": knobs.text("gpu_devices"),
                 "paused": knobs.flag("paused"),
                 "generation": knobs.generation,
                 "note": self._note,
@@ -217,7 +219,7 @@ class Engine:
         """Let a device prove, or let it end what it has and rest: a proposal for ``gpu_devices``."""
         with self._board.transaction:
             named = self._line.book.current.text("gpu_devices")
-            wanted = {each for each in self._board.devices if (use if each == ordinal else _names(named, each))}
+            wanted = {each for each in self._board.devices if (use if each == ordinal else names_device(named, each))}
             every = wanted == set(self._board.devices)
             text = "all" if every else ",".join(map(str, sorted(wanted)))
             receipt = self._line.book.propose(Change("gpu_devices", text or "none", who=who))
@@ -401,7 +403,7 @@ class Engine:
             return
         self._synthesis.pool.target = knobs.synthesisers
         for stage in self._gpu:
-            stage.selected = _names(knobs.text("gpu_devices"), stage.record.ordinal)
+            stage.selected = names_device(knobs.text("gpu_devices"), stage.record.ordinal)
             stage.record.paused = not stage.selected
             stage.follow(knobs.integer("gpu_workers_per_device"))
         self._wake()
@@ -536,8 +538,3 @@ class Engine:
             self._state = "stopped"
             self._board.announce(EventKind.ENGINE_STOPPED, self._board.clock())
         self._stopped.set()
-
-
-def _names(devices: str, ordinal: int) -> bool:
-    """Whether the knob ``gpu_devices`` names a device."""
-    return devices == "all" or str(ordinal) in devices.split(",")

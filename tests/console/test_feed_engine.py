@@ -101,6 +101,19 @@ def test_pausing_is_told_while_it_lasts():
     assert not any("p goes on" in remark.text for remark in frame.diagnosis.remarks)
 
 
+def test_without_a_device_the_screen_says_which_knob_to_turn():
+    feed, _ = played(40)
+    feed.propose("gpu_devices", "none")
+    for _ in range(60):
+        feed.engine.advance(0.25)
+        frame = feed.poll(60.0)
+    assert frame.diagnosis.bottleneck == "paused"
+    assert [remark.text for remark in frame.diagnosis.remarks] == [
+        "No device is selected: gpu_devices is none.",
+        "Try gpu_devices none → all.",
+    ]
+
+
 def test_the_document_is_json_and_undefined_is_null():
     _, frame = played(0.05)
     document = json.loads(json.dumps(frame_document(frame)))

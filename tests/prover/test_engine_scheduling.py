@@ -373,6 +373,8 @@ def test_no_device_at_all_may_be_wanted() -> None:
         assert made.engine.knobs["gpu_devices"] == "none"
         made.time.pass_(30.0)
         assert not made.futures[job].done()
+        device = made.engine.device_views()[0]
+        assert (device.state, device.cause) == made.timeline().state(0) == (DeviceState.IDLE, Cause.PAUSED)
         made.set("gpu_devices", "all")
         made.run()
 

@@ -330,6 +330,26 @@ def test_a_pause_is_the_operators() -> None:
     assert timeline.state(0) == (DeviceState.STARVED, Cause.SYNTHESIS)
 
 
+def test_a_device_that_is_left_out_rests_by_the_operators_will() -> None:
+    events = [
+        Event(1, 0.0, EventKind.ENGINE_STARTED, fields={"gpu_devices": "0"}),
+        Event(2, 0.0, EventKind.JOB_SUBMITTED, "a", (0,), fields={"partitions": 1}),
+        Event(3, 4.0, EventKind.KNOB_PROPOSED, fields={"name": "gpu_devices", "new": "none"}),
+        Event(4, 6.0, EventKind.KNOB_PROPOSED, fields={"name": "gpu_devices", "new": "all"}),
+        Event(5, 9.0, EventKind.KNOB_PROPOSED, fields={"name": "slot_size", "new": 0}),
+    ]
+    timeline = Timeline()
+    timeline.fold(events[:3])
+    assert timeline.state(0) == timeline.state(1) == (DeviceState.IDLE, Cause.PAUSED)
+    timeline.fold(events)
+    asked = {
+        device: [(s.start, s.end) for s in timeline.segments(device, 0.0, 9.0) if s.cause is Cause.PAUSED]
+        for device in (0, 1)
+    }
+    assert asked == {0: [(4.0, 6.0)], 1: [(0.0, 6.0)]}
+    assert timeline.state(1) == (DeviceState.STARVED, Cause.SYNTHESIS)
+
+
 def test_a_withheld_proof_asks_for_synthesis_again() -> None:
     timeline = Timeline()
     timeline.fold(
