@@ -381,3 +381,5 @@ class Snapshot:
     """A modelled box: no proof was made."""
     memory: MemoryView | None = None
     """None where the feed has no budget, or the workload does not tell what it takes."""
+    batch_waits: bool = False
+    """A synthesiser is free and jobs wait, but for more jobs to fill their batch."""

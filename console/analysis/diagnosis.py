@@ -44,6 +44,8 @@ class Evidence:
     """CPU use of the machine over the stretch."""
     cores: int = 1
     """Of this process."""
+    batch_s: float = 0.0
+    """Seconds in which jobs waited for their batch to fill and a synthesiser for them."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -57,8 +59,12 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         share = f"{100 * evidence.busy_s / total:.0f} %"
         first = Remark(f"It is: the {device} computed for {share} of the time and is itself the limit.", "good")
         return Diagnosis("gpu", (first, *_idle_cores(evidence), *_means(evidence, device)))
-    cause = max(evidence.lost_s, key=lambda one: evidence.lost_s[one])
-    part = f"{100 * evidence.lost_s[cause] / total:.0f} %"
+    filling = min(evidence.batch_s, evidence.lost_s.get(Cause.SYNTHESIS, 0.0))
+    lost_s = {**evidence.lost_s, Cause.SYNTHESIS: evidence.lost_s.get(Cause.SYNTHESIS, 0.0) - filling}
+    cause = max(lost_s, key=lambda one: lost_s[one])
+    if filling > 0 and filling >= lost_s[cause]:
+        return Diagnosis(Cause.REQUESTS.value, tuple(_batch(f"{100 * filling / total:.0f} %", evidence.knobs)))
+    part = f"{100 * lost_s[cause] / total:.0f} %"
     remarks = [Remark(_FINDING[cause].format(part=part, device=device), "warn")]
     remarks += _advice(cause, evidence)  # before the figures: a low panel has no room for these
     remarks += _means(evidence, device)
@@ -75,6 +81,16 @@ _FINDING: Mapping[Cause, str] = {
     Cause.WORKERS: "Limited by workers: for {part} of the time work waited and none was free.",
     Cause.LOST: "The {device} did not answer for {part} of the time.",
 }
+
+
+def _batch(part: str, knobs: Mapping[str, KnobValue]) -> list[Remark]:
+    """Jobs are there, and wait for others of their batch."""
+    finding = Remark(f"Jobs wait for a batch: for {part} of the time it was not full.", "warn")
+    wait, size = knobs.get("max_batch_wait_ms"), knobs.get("max_batch_size")
+    if not isinstance(wait, int) or not isinstance(size, int) or size < 2:
+        return [finding]
+    advice = f"Try max_batch_wait_ms {wait} → {wait // 2} or max_batch_size {size} → {max(1, size // 2)}."
+    return [finding, Remark(advice, "good")]
 
 
 def _mean(evidence: Evidence, *phases: Phase) -> float | None:

@@ -22,7 +22,7 @@ from console.feeds.lane import LaneHistory
 from console.feeds.logs.follow_lines import LogFollower
 from console.feeds.nvml.card import GpuCard, same_gpu
 from console.frame import DeviceFrame, Diagnosis, FeedView, Frame, Headline, Notice, Throughput
-from prover.intervals import length
+from prover.intervals import Switch, length
 from prover.model import Cause, DeviceSample, DeviceState, DeviceView, Event, EventKind, KnobValue, Snapshot
 from prover.pipeline.interfaces import Change, EngineView, Receipt
 from prover.pipeline.knobs import REGISTRY, KnobSpec, available_cores
@@ -146,6 +146,7 @@ class EngineFeed:
         self._markers: list[Marker] = []
         self._notices: deque[Notice] = deque(maxlen=_NOTICES)
         self._changed_at = float("-inf")
+        self._batch_waits = Switch()
         self._slow = _Slow()
         self._lanes: dict[int, LaneHistory] = {}
         self._ready = False
@@ -241,6 +242,8 @@ class EngineFeed:
             self._timeline.fold(events)
             self._mark(events)
         now = max(snapshot.at, self._timeline.now)
+        self._batch_waits.turn(snapshot.batch_waits, now)
+        self._batch_waits.times.prune(now - HORIZON_S)
         self._ready = self._engine.ready and snapshot.activity is None
         slow = self._slow
         if now - slow.at >= _SLOW_S:
@@ -390,6 +393,7 @@ class EngineFeed:
                 host=view.kind == "host",
                 cpu_percent=sum(cpu) / len(cpu) if cpu else None,
                 cores=available_cores(),
+                batch_s=length(self._batch_waits.clip(begin, now)),
             )
         )
 

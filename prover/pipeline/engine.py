@@ -350,6 +350,7 @@ class Engine:
             critical_wait_s=max(tuple(self._line.sections), default=None),
             draining=self._line.closed == DRAINS,
             memory=self._admission.view,
+            batch_waits=self._line.batch_waits,
         )
 
     def device_views(self) -> tuple[DeviceView, ...]:

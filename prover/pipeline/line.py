@@ -82,6 +82,8 @@ class Line:
         """Slots in synthesis."""
         self.begin_at: float | None = None
         """When ``begin`` is to be asked again although nothing happens: a batch waits to be filled until then."""
+        self.batch_waits = False
+        """Nothing begins because a batch still fills."""
         self.under_way = 0
         """Slots that were begun and have not ended, those at the finalizers included."""
         self.wake_synthesis: Callable[[], None] = lambda: None
@@ -242,7 +244,7 @@ class Line:
 
     def begin(self, worker: Worker) -> Slot | None:
         """The slot to synthesise now, if any may be begun."""
-        self.begin_at = None
+        self.begin_at, self.batch_waits = None, False
         knobs, now = self.book.current, self.board.clock()
         size = knobs.integer("slot_size")
         how = Cut(
@@ -283,6 +285,7 @@ class Line:
                         self._end(slot[0].job, JobState.FAILED, now, worker, one_line(error))
                         fits = how
             self.begin_at = self.scheduler.ready_at
+            self.batch_waits = self.begin_at is not None
         self.admission.withdraw()
         return None
 

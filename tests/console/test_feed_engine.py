@@ -177,6 +177,19 @@ def test_a_host_that_is_the_limit_may_have_the_idle_cores(
     assert remarks[1:] == ([] if advice is None else [advice])
 
 
+def test_jobs_that_wait_for_their_batch_are_no_slow_synthesis():
+    knobs = {"max_batch_wait_ms": 4000, "max_batch_size": 8, "synthesis_concurrency": 1}
+    filling = Evidence(60.0, 20.0, {Cause.SYNTHESIS: 40.0}, 9, knobs=knobs, cpu_percent=99.0, batch_s=30.0)
+    found = diagnose(filling)
+    assert found.bottleneck == "requests"
+    assert [remark.text for remark in found.remarks] == [
+        "Jobs wait for a batch: for 50 % of the time it was not full.",
+        "Try max_batch_wait_ms 4000 → 2000 or max_batch_size 8 → 4.",
+    ]
+    seldom = Evidence(60.0, 20.0, {Cause.SYNTHESIS: 40.0}, 9, knobs=knobs, batch_s=10.0)
+    assert diagnose(seldom).bottleneck == "synthesis" and "50 %" in diagnose(seldom).remarks[0].text
+
+
 def test_means_are_those_of_the_phases():
     statistics = {phase: phase_statistics([1.5, 2.5]) for phase in (Phase.SYNTHESIS, Phase.NTT, Phase.MSM)}
     evidence = Evidence(60.0, 20.0, {Cause.SYNTHESIS: 40.0}, 9, {p: s for p, s in statistics.items() if s is not None})

@@ -178,8 +178,10 @@ def test_a_batch_that_is_not_full_begins_when_its_time_has_come() -> None:
     with rig(dict(BATCH)) as made:
         submit(made, "a")
         made.time.pass_(2.0)
+        assert made.engine.snapshot().batch_waits
         submit(made, "b")
         made.run()
+        assert not made.engine.snapshot().batch_waits
         starts = [s.start for s in made.spans(Phase.SYNTHESIS)]
         assert starts == [105.0, 105.0]  # at 100 s, and 5 s of waiting
         assert made.workload.calls["synthesize"] == 1
