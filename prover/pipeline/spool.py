@@ -2,7 +2,8 @@
 
 One thread does everything with the folder: it looks at names that changed (``spool_watch``) or at all of them, submits
 what is complete, never more than ``MOST_IN_FLIGHT`` at once, and hands over what was proved. The engine's threads only
-leave word with it.
+leave word with it. What waits for the disk is done for ``AT_ONCE`` inputs at a time, which share its commits, and room
+in the engine is filled before anything is handed over.
 
 An input is taken once it has not changed for ``settle_s`` and looks complete. One that cannot be used is rejected, but
 while it is cut short only when it has not changed for ``patience_s``: its writer may pause. An input is its content:
@@ -17,32 +18,34 @@ import heapq
 import os
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Protocol
 
-from prover.errors import InputError, ProverError
+from prover.errors import InputError
 from prover.file_input import FileInput
-from prover.formats.atomic import write_files
 from prover.formats.errors import WriteError, printable
 from prover.pipeline import spool_files
-from prover.pipeline.delivery import deliver, finish_deliveries
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import JobRequest, JobResult
 from prover.pipeline.journal import Journal
-from prover.pipeline.journal_records import ENDED, InputFile, OpenJob, Stage, identify
+from prover.pipeline.journal_records import InputFile, OpenJob, Stage, identify
 from prover.pipeline.line import WRONG_PROOF
 from prover.pipeline.records import Draining, DuplicateJob, EngineStopped, JobCancelled, one_line
 from prover.pipeline.resume import Remade
-from prover.pipeline.spool_entries import Counts, Entry, News, State
+from prover.pipeline.spool_delivery import write_outputs
+from prover.pipeline.spool_entries import Counts, Ended, Entry, News, State
 from prover.pipeline.spool_files import Kind
 from prover.pipeline.spool_watch import FolderClaim, FolderWatch
 
 MOST_IN_FLIGHT = 64
 """Jobs that the engine has at once: enough for every stage and for batches, whatever lies in the folder."""
+AT_ONCE = 16
+"""Inputs that wait for the disk at once."""
 MOST_TOLD = 5
 SETTLE_S = 0.5
 PATIENCE_S = 30.0
@@ -97,6 +100,9 @@ class Spool:
         self._ready: list[tuple[int, str]] = []
         self._undelivered: set[str] = set()
         self._in_flight = 0
+        self._proved: deque[Ended] = deque()
+        """Jobs that ended, and are not concluded yet."""
+        self._pool = ThreadPoolExecutor(AT_ONCE, "spool-disk")
         self._told_again = 0
         self._scanned = False
         self._next_scan = 0.0
@@ -135,6 +141,7 @@ class Spool:
         self._watch.stop()
         if self._thread.ident is not None:
             self._thread.join()
+        self._pool.shutdown()
         self._claim.release()
 
     @property
@@ -143,7 +150,13 @@ class Spool:
         with self._bell:
             news = self._news.everything or self._news.names or self._news.ended
             return self._scanned and not (
-                self._at_work or news or self._waiting or self._ready or self._undelivered or self._in_flight
+                self._at_work
+                or news
+                or self._waiting
+                or self._ready
+                or self._proved
+                or self._undelivered
+                or self._in_flight
             )
 
     # -- Submitter: jobs of an earlier session ------------------------------------------------------------------------
@@ -215,12 +228,12 @@ class Spool:
                 self._trouble("spool", f"the spool stumbled, and goes on: {one_line(error)}")
                 self._retry_soon()
             self._at_work = False
-            if last:
+            if last and not self._proved:
                 return
 
     def _has_news(self) -> bool:
         news = self._news
-        return bool(self._stopping or news.everything or news.names or news.ended)
+        return bool(self._stopping or news.everything or news.names or news.ended or self._proved)
 
     def _patience(self) -> float:
         """How long there is nothing to do of itself."""
@@ -233,17 +246,26 @@ class Spool:
         return max(0.01, min(due) - now)
 
     def _step(self, news: News) -> None:
+        self._in_flight -= len(news.ended)
+        self._proved.extend(news.ended)
+        again: list[Entry] = []
+        try:
+            again = self._go_on(news)
+        finally:
+            ended = [self._proved.popleft() for _ in range(min(len(self._proved), AT_ONCE))]
+            proved = [self._conclude(*each) for each in ended]
+            self._hand_over([*again, *(entry for entry in proved if entry is not None)])
+
+    def _go_on(self, news: News) -> list[Entry]:
+        """Look and submit. Returns what is to be handed over again."""
         now = time.monotonic()
-        for name, job, future in news.ended:
-            self._in_flight -= 1
-            self._conclude(name, job, future)
+        again: list[Entry] = []
         everything = news.everything or now >= self._next_scan
         if self._retry_at is not None and now >= self._retry_at:
             everything, self._retry_at = True, None
-            for name in tuple(self._undelivered):
-                self._hand_over(self._entries[name])
+            again = [self._entries[name] for name in self._undelivered]
         if not self._taking:
-            return
+            return again
         if everything:
             self._next_scan = now + RESCAN_S
             self._scan()
@@ -253,6 +275,7 @@ class Spool:
         for name in tuple(self._waiting):
             self._consider(self._entries[name])
         self._submit()
+        return [entry for entry in again if self._entries.get(entry.name) is entry]
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -351,50 +374,64 @@ class Spool:
 
     def _submit(self) -> None:
         """Give the engine what it has room for, the oldest first."""
-        if "folder" in self._troubles:
-            return
-        while self._ready and self._in_flight < self._most_in_flight:
+        while self._ready and self._in_flight < self._most_in_flight and "folder" not in self._troubles:
             if not self._engine.accepting.is_set():
                 self._retry_soon()
                 return
-            _, name = heapq.heappop(self._ready)
-            entry = self._entries.get(name)
-            if entry is None or entry.state is not State.READY:
-                continue  # it was replaced meanwhile
-            try:
-                self._take(entry)
-            except Draining:
-                heapq.heappush(self._ready, (entry.identity.mtime_ns, name))
-                self._retry_soon()
-                return
-            except EngineStopped as error:
-                heapq.heappush(self._ready, (entry.identity.mtime_ns, name))
-                self._trouble("engine", f"nothing is taken: {error}")
+            group = self._next_group()
+            sent = [(entry, self._pool.submit(self._send_first, entry)) for entry in group]
+            stopped: EngineStopped | None = None
+            for entry, answer in sent:
+                try:
+                    self._taken(entry, *answer.result())
+                except EngineStopped as error:
+                    heapq.heappush(self._ready, (entry.identity.mtime_ns, entry.name))
+                    stopped = error
+                except Exception as error:  # noqa: BLE001 - the others go on
+                    self._leave(
+                        entry, f"{entry.shown}: left where it is: {one_line(error)}; touch it to try again", True
+                    )
+            if stopped is not None:
+                if not isinstance(stopped, Draining):
+                    self._trouble("engine", f"nothing is taken: {stopped}")
                 self._retry_soon()
                 return
             self._trouble("engine", None)
 
-    def _take(self, entry: Entry) -> None:
+    def _next_group(self) -> list[Entry]:
+        group: dict[str, Entry] = {}
+        while self._ready and len(group) < min(AT_ONCE, self._most_in_flight - self._in_flight):
+            _, name = heapq.heappop(self._ready)
+            entry = self._entries.get(name)
+            if entry is None or entry.state is not State.READY:
+                continue  # it was replaced meanwhile
+            if spool_files.outputs_fit(entry.stem):
+                group[name] = entry
+            else:
+                self._reject(entry, "the name is too long for its outputs: NAME.public.json has more than 255 bytes")
+        return list(group.values())
+
+    def _send_first(self, entry: Entry) -> tuple[str, FileInput, Future[JobResult] | None]:
+        """On a thread of the pool: its job; no future where it was proved before. Raises like ``Engine.submit``."""
         path = self.folder / entry.name
-        if not spool_files.outputs_fit(entry.stem):
-            self._reject(entry, "the name is too long for its outputs: NAME.public.json has more than 255 bytes")
-            return
-        job = spool_files.job_id(path, entry.stem, entry.identity)
-        entry.item = FileInput(path)
-        files = self._files(path)
+        job, item, files = spool_files.job_id(path, entry.stem, entry.identity), FileInput(path), self._files(path)
         try:
-            future = self._send(job, entry, files)
+            return job, item, self._send(job, entry.name, item, files)
         except DuplicateJob:
             stage = None if self._journal is None else self._journal.stage(job)
             if stage is not None and stage[0] in (Stage.DELIVERED, Stage.DELIVERING):
-                entry.state = State.OVER
-                self.counts.found += 1
-                self._tell_again(entry)
-                return
+                return job, item, None
             job = f"{job}.{token_hex(2)}"  # it failed or was cancelled then, and lies here again
-            future = self._send(job, entry, files)
+            return job, item, self._send(job, entry.name, item, files)
+
+    def _taken(self, entry: Entry, job: str, item: FileInput, future: Future[JobResult] | None) -> None:
+        if future is None:
+            entry.state = State.OVER
+            self.counts.found += 1
+            self._tell_again(entry)
+            return
         self.counts.taken += 1
-        entry.job, entry.state = job, State.RUNNING
+        entry.job, entry.item, entry.state = job, item, State.RUNNING
         self._follow(entry, future)
 
     def _tell_again(self, entry: Entry) -> None:
@@ -411,11 +448,11 @@ class Spool:
         except (UnicodeEncodeError, InputError):  # the journal keeps text; what cannot be read fails as a job
             return ()
 
-    def _send(self, job: str, entry: Entry, files: tuple[InputFile, ...]) -> Future[JobResult]:
-        origin = {"spool": str(self.folder), "input": entry.name}
+    def _send(self, job: str, name: str, item: FileInput, files: tuple[InputFile, ...]) -> Future[JobResult]:
+        origin = {"spool": str(self.folder), "input": name}
         return self._engine.submit(
             JobRequest(
-                [entry.item],
+                [item],
                 1,
                 id=job,
                 circuit=self._workload.circuit,
@@ -432,17 +469,21 @@ class Spool:
 
     # -- what came of it ----------------------------------------------------------------------------------------------
 
-    def _conclude(self, name: str, job: str, future: Future[JobResult]) -> None:
+    def _conclude(self, name: str, job: str, future: Future[JobResult]) -> Entry | None:
+        """What became of a job; returns what is to be handed over."""
         entry = self._entries.get(name)
         error = future.exception()
         if entry is None or entry.job != job:  # its input is gone
             if error is None and self._journal is not None:
                 self._journal.ended(job, Stage.CANCELLED, "the input is another now")
-            return
-        if error is None:
-            entry.result = future.result()
-            self._hand_over(entry)
-            return
+        elif error is None:
+            entry.result, entry.state = future.result(), State.PROVED
+            return entry
+        else:
+            self._failed(entry, job, error)
+        return None
+
+    def _failed(self, entry: Entry, job: str, error: BaseException) -> None:
         fault = entry.item.fault if entry.item is not None else None
         if fault is None and WRONG_PROOF in str(error):
             fault = WRONG_PROOF
@@ -458,8 +499,8 @@ class Spool:
             entry.changed = time.monotonic()
             self._wait(entry)
         elif self._changed_since(entry):
-            self._look(name)
-        elif time.monotonic() - entry.changed < self._patience_s and not self._kind.whole(self.folder / name):
+            self._look(entry.name)
+        elif time.monotonic() - entry.changed < self._patience_s and not self._kind.whole(self.folder / entry.name):
             entry.suspect = True
             self._wait(entry)
         else:
@@ -485,53 +526,46 @@ class Spool:
         self._entries.pop(entry.name, None)
         self._say(f"{entry.shown}: rejected: {reason}", True)
 
-    def _hand_over(self, entry: Entry) -> None:
-        """Write a proved input's outputs, unless the input is another now; what cannot be written is kept."""
-        assert entry.result is not None and entry.item is not None and entry.job is not None
-        entry.state = State.PROVED
-        there = self.folder.is_dir()
-        if there and self._changed_since(entry):
-            self._look(entry.name)
-            return
-        try:
-            if not there:
-                raise WriteError(self.folder, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-            proof, public = self._workload.documents(entry.item, entry.result.proofs[0])
-            path, public_path = spool_files.outputs(self.folder, entry.stem)
-            self._write(entry.job, {public_path: public, path: proof})  # the proof last: it says that both are there
-        except WriteError as error:
-            self._undelivered.add(entry.name)
-            self._trouble("outputs", f"a proof cannot be written, it is kept: {error}")
-            self._retry_soon()
-            return
-        except ProverError as error:
-            self._leave(entry, f"{entry.shown}: {one_line(error)}", True)
-            return
-        self._undelivered.discard(entry.name)
-        if not self._undelivered:
-            self._trouble("outputs", None)
-        self.counts.delivered += 1
-        entry.state, entry.item, entry.result = State.OVER, None, None
+    def _hand_over(self, entries: Iterable[Entry]) -> None:
+        """Write proved inputs' outputs, unless an input is another now; what cannot be written is kept."""
+        for entry, done in [(entry, self._pool.submit(self._put, entry)) for entry in entries]:
+            try:
+                if not done.result():
+                    self._look(entry.name)
+                    continue
+            except WriteError as error:
+                self._undelivered.add(entry.name)
+                self._trouble("outputs", f"a proof cannot be written, it is kept: {error}")
+                self._retry_soon()
+                continue
+            except Exception as error:  # noqa: BLE001 - the others go on
+                self._undelivered.discard(entry.name)
+                self._leave(entry, f"{entry.shown}: {one_line(error)}", True)
+                continue
+            self._undelivered.discard(entry.name)
+            if not self._undelivered:
+                self._trouble("outputs", None)
+            self.counts.delivered += 1
+            entry.state, entry.item, entry.result = State.OVER, None, None
 
-    def _write(self, job: str, contents: dict[Path, bytes]) -> None:
-        if self._journal is None:
-            write_files({os.fspath(path): content for path, content in contents.items()})
-            return
-        stage, _ = self._journal.stage(job) or (None, None)
-        if stage is Stage.DELIVERING:  # it was claimed, and a rename failed
-            finish_deliveries(self._journal)
-            if (self._journal.stage(job) or (None,))[0] is Stage.DELIVERING:
-                raise WriteError(self.folder, OSError(0, "the outputs cannot be put in place"))
-            return
-        answer = deliver(self._journal, job, contents)
-        if not answer.refused:
-            return
-        stage, _ = self._journal.stage(job) or (None, None)
-        if stage in ENDED or stage is Stage.DELIVERING:
-            self._say(f"{answer.reason}: nothing is written", True)
-            return
-        write_files({os.fspath(path): content for path, content in contents.items()})  # it lost what it knew of the job
-        self._journal.ended(job, Stage.DELIVERED)
+    def _put(self, entry: Entry) -> bool:
+        """On a thread of the pool: write an input's outputs; False if the input is another now.
+
+        Raises:
+            ProverError: if that cannot be done, ``WriteError`` for the folder's sake.
+        """
+        assert entry.result is not None and entry.item is not None and entry.job is not None
+        if not self.folder.is_dir():
+            raise WriteError(self.folder, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        if self._changed_since(entry):
+            return False
+        proof, public = self._workload.documents(entry.item, entry.result.proofs[0])
+        path, public_path = spool_files.outputs(self.folder, entry.stem)
+        contents = {public_path: public, path: proof}  # the proof last: it says that both are there
+        refusal = write_outputs(self._journal, entry.job, self.folder, contents)
+        if refusal is not None:
+            self._say(refusal, True)
+        return True
 
     # -- trouble ------------------------------------------------------------------------------------------------------
 

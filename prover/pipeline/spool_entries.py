@@ -59,10 +59,14 @@ class Counts:
     """That had their outputs already."""
 
 
+Ended = tuple[str, str, Future[JobResult]]
+"""The name of an input, its job, and what came of it."""
+
+
 @dataclass(slots=True)
 class News:
     """What other threads left word of."""
 
     everything: bool = True
     names: set[str] = field(default_factory=set)
-    ended: list[tuple[str, str, Future[JobResult]]] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)

@@ -273,6 +273,34 @@ def test_very_many_at_once_are_taken_a_few_at_a_time(tmp_path):
         assert all(rig.public(str(number)) == [number] for number in range(count))
 
 
+def test_jobs_wait_for_the_disk_together_and_room_is_filled_before_anything_is_handed_over(tmp_path):
+    folder, most = tmp_path / "in", 4
+    folder.mkdir()
+    for number in range(3 * most):
+        path = folder / f"{number}.json"
+        path.write_text(json.dumps({"n": number}))
+        os.utime(path, (number, number))
+    workload = ReadingWorkload()
+    with spooling(folder, workload, start=False, most_in_flight=most, journal=tmp_path / "journal") as rig:
+        submit, documents = rig.engine.submit, workload.documents
+        first, taken = threading.Barrier(most), []
+
+        def together(request):
+            if rig.spool.counts.taken == 0:
+                first.wait(20)  # one after the other they would never get past it
+            return submit(request)
+
+        def written(item, proof):
+            taken.append(rig.spool.counts.taken)
+            return documents(item, proof)
+
+        rig.engine.submit, workload.documents = together, written
+        rig.spool.start()
+        rig.wait(lambda: rig.spool.counts.delivered == 3 * most)
+        assert min(taken) > most
+        assert not rig.lines
+
+
 def test_an_engines_failure_is_no_fault_of_the_input(tmp_path):
     def step(name, inputs, partitions, cancel):
         if name == "msm" and failing.is_set():
