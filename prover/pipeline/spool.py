@@ -24,7 +24,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
 
 from prover.errors import InputError
 from prover.file_input import FileInput
@@ -33,11 +32,11 @@ from prover.pipeline import spool_files
 from prover.pipeline.engine import Engine
 from prover.pipeline.interfaces import JobRequest, JobResult
 from prover.pipeline.journal import Journal
-from prover.pipeline.journal_records import InputFile, OpenJob, Stage, identify
+from prover.pipeline.journal_records import InputFile, OpenJob, Stage
 from prover.pipeline.line import WRONG_PROOF
 from prover.pipeline.records import Draining, DuplicateJob, EngineStopped, JobCancelled, one_line
 from prover.pipeline.resume import Remade
-from prover.pipeline.spool_delivery import write_outputs
+from prover.pipeline.spool_delivery import Documents, input_files, write_outputs
 from prover.pipeline.spool_entries import Counts, Ended, Entry, News, State
 from prover.pipeline.spool_files import Kind
 from prover.pipeline.spool_watch import FolderClaim, FolderWatch
@@ -53,18 +52,11 @@ RESCAN_S = 10.0
 """How often everything is looked at, for file systems that report no changes."""
 RETRY_S = 2.0
 """How often what failed for the folder's sake is tried again."""
+TELL_AGAIN_S = 30.0
+"""How often it is told that outputs still cannot be written."""
 
 Tell = Callable[[str, bool], None]
 """Told a line for the log, and whether it is of trouble."""
-
-
-class Documents(Protocol):
-    """What the spool needs of the workload: ``WitnessFiles`` and ``WasmInputs``."""
-
-    circuit: str
-
-    def documents(self, item: FileInput, proof: bytes) -> tuple[bytes, bytes]:
-        """The texts of ``proof.json`` and ``public.json``."""
 
 
 class Spool:
@@ -99,10 +91,13 @@ class Spool:
         self._waiting: set[str] = set()
         self._ready: list[tuple[int, str]] = []
         self._undelivered: set[str] = set()
+        self._kept_told = 0.0
         self._in_flight = 0
         self._proved: deque[Ended] = deque()
         """Jobs that ended, and are not concluded yet."""
         self._pool = ThreadPoolExecutor(AT_ONCE, "spool-disk")
+        self._lost: set[str] = set()
+        """Links that lead to no file, and were told."""
         self._told_again = 0
         self._scanned = False
         self._next_scan = 0.0
@@ -301,6 +296,7 @@ class Spool:
             self._retry_soon()
             return
         self._trouble("folder", None)
+        self._lost &= names
         for name in [*names, *(name for name in self._entries if name not in names)]:
             self._look(name)
         self._scanned = True
@@ -324,7 +320,9 @@ class Spool:
         if identity is None:
             if entry is not None and self.folder.is_dir():
                 self._forget(entry, "the input was removed")
+            self._tell_lost(name)
             return
+        self._lost.discard(name)
         if entry is not None and entry.identity == identity:
             return
         if entry is not None:
@@ -334,6 +332,14 @@ class Spool:
             self._entries[name] = Entry(name, stem, identity, 0.0, State.OVER)
             return
         self._wait(Entry(name, stem, identity, time.monotonic()))
+
+    def _tell_lost(self, name: str) -> None:
+        """Tell of a link that leads to no file, once."""
+        if not (self.folder / name).is_symlink():
+            self._lost.discard(name)
+        elif name not in self._lost:
+            self._lost.add(name)
+            self._say(f"{printable(name, 80)}: a link that leads to no file, it is not taken", True)
 
     def _wait(self, entry: Entry) -> None:
         entry.state, entry.job, entry.item, entry.result = State.WAITING, None, None, None
@@ -414,7 +420,11 @@ class Spool:
     def _send_first(self, entry: Entry) -> tuple[str, FileInput, Future[JobResult] | None]:
         """On a thread of the pool: its job; no future where it was proved before. Raises like ``Engine.submit``."""
         path = self.folder / entry.name
-        job, item, files = spool_files.job_id(path, entry.stem, entry.identity), FileInput(path), self._files(path)
+        job, item, files = (
+            spool_files.job_id(path, entry.stem, entry.identity),
+            FileInput(path),
+            input_files(self._journal, path),
+        )
         try:
             return job, item, self._send(job, entry.name, item, files)
         except DuplicateJob:
@@ -440,13 +450,6 @@ class Spool:
         if self._told_again <= MOST_TOLD:
             more = "; of further ones nothing is said" if self._told_again == MOST_TOLD else ""
             self._say(f"{entry.shown}: was proved before; touch it to have it proved again{more}", False)
-
-    def _files(self, path: Path) -> tuple[InputFile, ...]:
-        try:
-            str(path).encode()
-            return (InputFile("input", 0, identify(path)),) if self._journal is not None else ()
-        except (UnicodeEncodeError, InputError):  # the journal keeps text; what cannot be read fails as a job
-            return ()
 
     def _send(self, job: str, name: str, item: FileInput, files: tuple[InputFile, ...]) -> Future[JobResult]:
         origin = {"spool": str(self.folder), "input": name}
@@ -518,7 +521,7 @@ class Spool:
 
     def _reject(self, entry: Entry, reason: str) -> None:
         try:
-            spool_files.reject(self.folder / entry.name, entry.stem, reason)
+            reason = spool_files.reject(self.folder / entry.name, entry.stem, reason)
         except WriteError as error:
             self._leave(entry, f"{entry.shown}: bad, but it stays: {error}: {reason}", True)
             return
@@ -535,7 +538,7 @@ class Spool:
                     continue
             except WriteError as error:
                 self._undelivered.add(entry.name)
-                self._trouble("outputs", f"a proof cannot be written, it is kept: {error}")
+                self._tell_kept(error)
                 self._retry_soon()
                 continue
             except Exception as error:  # noqa: BLE001 - the others go on
@@ -572,6 +575,16 @@ class Spool:
     def _retry_soon(self) -> None:
         if self._retry_at is None:
             self._retry_at = time.monotonic() + RETRY_S
+
+    def _tell_kept(self, error: WriteError) -> None:
+        """Each input has another line, and is tried often: one at once, then how many there are, now and then."""
+        now = time.monotonic()
+        if "outputs" in self._troubles and now < self._kept_told + TELL_AGAIN_S:
+            return
+        self._kept_told = now
+        several = len(self._undelivered)
+        kept = "a proof cannot be written, it is" if several == 1 else f"{several} proofs cannot be written, they are"
+        self._trouble("outputs", f"{kept} kept: {error}")
 
     def _trouble(self, where: str, line: str | None) -> None:
         """Note trouble, or that it is over; each is told once."""

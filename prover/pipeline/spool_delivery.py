@@ -1,16 +1,37 @@
-"""An input's outputs, handed over once: through the journal where there is one."""
+"""What the journal has of an input, and its outputs, handed over once: through the journal where there is one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
+from prover.errors import InputError
+from prover.file_input import FileInput
 from prover.formats.atomic import write_files
 from prover.formats.errors import WriteError
 from prover.pipeline.delivery import deliver, finish_deliveries
 from prover.pipeline.journal import Journal
-from prover.pipeline.journal_records import ENDED, Stage
+from prover.pipeline.journal_records import ENDED, InputFile, Stage, identify
+
+
+class Documents(Protocol):
+    """What the spool needs of the workload: ``WitnessFiles`` and ``WasmInputs``."""
+
+    circuit: str
+
+    def documents(self, item: FileInput, proof: bytes) -> tuple[bytes, bytes]:
+        """The texts of ``proof.json`` and ``public.json``."""
+
+
+def input_files(journal: Journal | None, path: Path) -> tuple[InputFile, ...]:
+    """What the journal keeps of an input: it holds text, and what cannot be read fails as a job."""
+    try:
+        str(path).encode()
+        return (InputFile("input", 0, identify(path)),) if journal is not None else ()
+    except (UnicodeEncodeError, InputError):
+        return ()
 
 
 def write_outputs(journal: Journal | None, job: str, folder: Path, contents: Mapping[Path, bytes]) -> str | None:
@@ -39,4 +60,4 @@ def write_outputs(journal: Journal | None, job: str, folder: Path, contents: Map
     return None
 
 
-__all__ = ["write_outputs"]
+__all__ = ["Documents", "input_files", "write_outputs"]

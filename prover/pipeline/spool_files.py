@@ -112,19 +112,23 @@ def answered(folder: Path, stem: str, identity: Identity) -> bool:
     return True
 
 
-def reject(path: Path, stem: str, reason: str) -> None:
+def reject(path: Path, stem: str, reason: str) -> str:
     """Move a bad input to ``rejected/``, beside its reason. What was rejected under its name before is replaced.
+
+    Returns the reason, which names the file where it lies now.
 
     Raises:
         WriteError: if that cannot be done; the input then lies where it was.
     """
     folder = path.parent / REJECTED
+    reason = reason.replace(printable(str(path)), printable(str(folder / path.name)))
     try:
         folder.mkdir(exist_ok=True)
         write_files({folder / f"{_shortened(stem, REASON)}{REASON}": f"{reason}\n".encode("utf-8", "backslashreplace")})
         path.replace(folder / path.name)
     except OSError as error:
         raise WriteError(folder, error) from error
+    return reason
 
 
 def _shortened(stem: str, suffix: str) -> str:

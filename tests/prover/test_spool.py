@@ -13,7 +13,8 @@ import pytest
 from kept_engine import Gate
 from spool_rig import ReadingWorkload, spooling
 
-from prover.pipeline.spool_files import JSON, WTNS
+from prover.pipeline import spool
+from prover.pipeline.spool_files import JSON, WTNS, reject
 
 
 def test_what_lies_there_and_what_comes_is_proved(tmp_path):
@@ -96,6 +97,15 @@ def test_a_bad_one_moves_away_with_its_reason(tmp_path):
         (rig.folder / "worse.json").write_text('{"bad": 2}')
         rig.wait(lambda: rig.spool.counts.rejected == 2)
         assert (rejected / "worse.json").read_text() == '{"bad": 2}', "the newest"
+
+
+def test_a_reason_names_the_file_where_it_lies(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("bad")
+    moved = tmp_path / "rejected" / "a.json"
+    assert reject(path, "a", f"not good: {path}: do better") == f"not good: {moved}: do better"
+    assert (tmp_path / "rejected" / "a.reason.txt").read_text() == f"not good: {moved}: do better\n"
+    assert moved.read_text() == "bad"
 
 
 def test_a_file_that_is_still_written_is_waited_for(tmp_path):
@@ -201,6 +211,9 @@ def test_links_lead_to_files_and_all_else_is_no_job(tmp_path):
         rig.wait(lambda: rig.there("link"))
         rig.wait_idle()
         assert rig.spool.counts.taken == 1
+        rig.put("other.json", 1)
+        rig.wait(lambda: rig.there("other"))
+        assert rig.lines == ["lost.json: a link that leads to no file, it is not taken"]
         (tmp_path / "nowhere.json").write_text('{"n": 8}')
         os.utime(folder / "lost.json", follow_symlinks=False)
         rig.wait(lambda: rig.there("lost"))
@@ -238,6 +251,27 @@ def test_outputs_that_cannot_be_written_are_kept_until_they_can(tmp_path):
         rig.wait(lambda: rig.spool.trouble is None)
         assert rig.public("a") == [4]
         assert rig.workload.calls["synthesize"] == 2, "neither was proved twice"
+
+
+def test_many_outputs_that_cannot_be_written_are_told_with_a_count_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(spool, "RETRY_S", 0.05)
+    folder, tries = tmp_path / "in", []
+    folder.mkdir()
+    for number in range(8):
+        (folder / f"{number}.proof.json").mkdir()
+        (folder / f"{number}.json").write_text(json.dumps({"n": number}))
+    workload = ReadingWorkload()
+    documents = workload.documents
+    workload.documents = lambda item, proof: tries.append(item) or documents(item, proof)
+    with spooling(folder, workload) as rig:
+        rig.wait(lambda: len(tries) > 100)
+        assert len(rig.lines) == 1 and "cannot be written" in rig.lines[0], rig.lines
+        monkeypatch.setattr(spool, "TELL_AGAIN_S", 0.0)
+        rig.wait(lambda: any("8 proofs cannot be written, they are kept" in line for line in rig.lines))
+        for number in range(8):
+            (folder / f"{number}.proof.json").rmdir()
+        rig.wait(lambda: rig.spool.counts.delivered == 8)
+        rig.wait(lambda: rig.spool.trouble is None)
 
 
 def test_a_bad_one_that_cannot_be_moved_is_told_once(tmp_path):
