@@ -111,13 +111,11 @@ def test_knobs_are_turned_from_the_console_those_of_the_model_too() -> None:
         await pilot.press("k")
         panel = app.overview.knobs
         panel.cursor = [row.name for row in panel.data.rows].index("pinned_pool_bytes")
-        await pilot.press("left")  # before the smallest size stands auto
+        await pilot.press("1", "enter")  # sizes are typed in GiB
 
         def wanted() -> object:
             return next(k for k in app.feed.poll(60.0).snapshot.knobs if k.name == "pinned_pool_bytes").wanted
 
-        await until(pilot, lambda: wanted() == "auto")
-        await pilot.press("right", "right")
         await until(pilot, lambda: wanted() == 2**30)
         await pilot.pause(0.3)
         assert "1G" in screen_text(app.screen)
