@@ -125,13 +125,21 @@ def _advice(cause: Cause, evidence: Evidence) -> list[Remark]:
         return _raise("synthesis_concurrency", evidence)
     if cause in (Cause.LOCK, Cause.TRANSFER):
         if knobs.get("gpu_lock") == "coarse":
-            return [Remark("Try gpu_lock coarse → narrow: set-up and copies then leave the lock.", "good")]
-        return _raise("gpu_workers_per_device", evidence, most=2)
+            lock = Remark("Try gpu_lock coarse → narrow: set-up and copies then leave the lock.", "good")
+            return [lock, *_pinned(evidence)]
+        return [*_pinned(evidence), *_raise("gpu_workers_per_device", evidence, most=2)]
     if cause is Cause.WORKERS:
         return _raise("gpu_workers_per_device", evidence)
     if cause is Cause.REQUESTS:
         return [Remark("More clients (-j) would keep it busy.", "good")]
     return []
+
+
+def _pinned(evidence: Evidence) -> list[Remark]:
+    """Copies of a GPU without page-locked buffers are staged by the driver, and its workers wait for them."""
+    if evidence.host or evidence.knobs.get("pinned_pool_bytes") != 0:
+        return []
+    return [Remark("Try pinned_pool_bytes 0 → auto: copies are then page-locked.", "good")]
 
 
 def _raise(knob: str, evidence: Evidence, most: int = 64) -> list[Remark]:

@@ -293,16 +293,19 @@ def knobs(
         if name in specs
     )
     if pacer is not None and pacer.limit is not None:
-        rows = tuple(_paced(row, pacer) if row.name == "max_gpu_queue_depth" else row for row in rows)
+        places = next((row.value for row in rows if row.name == "synthesis_lookahead"), None)
+        rows = tuple(_paced(row, pacer, places) if row.name == "max_gpu_queue_depth" else row for row in rows)
     return KnobsData(rows, "read-only" if read_only else "")
 
 
-def _paced(row: KnobRow, pacer: PacerView) -> KnobRow:
-    """The controller's knob: how many wait, and how many may be on their way."""
+def _paced(row: KnobRow, pacer: PacerView, places: KnobValue | None) -> KnobRow:
+    """The controller's knob: how many wait, and how many may be on their way; no more wait than the lookahead holds."""
     if row.status_role != "faint":
         return row
     way = pacer.waiting + pacer.in_work
     more = ", holds back" if pacer.holding else ""
+    if isinstance(places, int) and places < pacer.target:
+        return replace(row, status=f"{pacer.waiting} wait, lookahead {places} holds {places}", status_role="warn")
     return replace(
         row,
         status=f"{pacer.waiting} wait, {way} of {pacer.limit} on the way{more}",

@@ -150,6 +150,16 @@ def test_every_cause_has_a_finding(cause: Cause):
     assert found.bottleneck == cause.value and "67 %" in found.remarks[0].text
 
 
+@pytest.mark.parametrize("cause", [Cause.LOCK, Cause.TRANSFER])
+def test_copies_without_page_locked_memory_are_given_some(cause: Cause):
+    advice = "Try pinned_pool_bytes 0 → auto: copies are then page-locked."
+    for lock in ("coarse", "narrow"):
+        for pool, host in ((0, False), (0, True), ("auto", False)):
+            knobs = {"gpu_lock": lock, "pinned_pool_bytes": pool}
+            found = diagnose(Evidence(60.0, 20.0, {cause: 40.0}, 9, knobs=knobs, host=host))
+            assert (advice in [remark.text for remark in found.remarks]) == (pool == 0 and not host)
+
+
 def test_no_advice_where_all_cores_are_busy():
     evidence = Evidence(60.0, 20.0, {Cause.SYNTHESIS: 40.0}, 9, knobs={"synthesis_concurrency": 1}, cpu_percent=99.0)
     assert "All cores are busy" in diagnose(evidence).remarks[-1].text

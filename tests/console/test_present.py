@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from console.screens import present
-from prover.model import KnobValue, KnobView, MemoryView
+from prover.model import KnobValue, KnobView, MemoryView, PacerView
 from prover.pipeline.knobs import REGISTRY
 from widgets.knobs import KnobRow, turned
 
@@ -53,6 +53,20 @@ def test_every_knob_can_be_turned_and_only_to_what_it_takes(name: str):
         for _ in range(12):
             value = turned(row, value, by)
             assert spec.check(value) == value
+
+
+@pytest.mark.parametrize(
+    ("lookahead", "words"), [(1, "1 wait, lookahead 1 holds 1"), (4, "1 wait, 2 of 5 on the way"), (9, None)]
+)
+def test_the_pacers_row_says_when_the_lookahead_holds_fewer_than_it_aims_at(lookahead: int, words: str | None):
+    views = (
+        KnobView("synthesis_lookahead", lookahead, lookahead),
+        KnobView("max_gpu_queue_depth", 4, 4),
+    )
+    pacer = PacerView(4, 1, 1, None if words is None else 5, None, None, False)
+    rows = present.knobs(views, 2.0, REGISTRY, read_only=False, pacer=pacer).rows
+    (row,) = (row for row in rows if row.name == "max_gpu_queue_depth")
+    assert row.status == (words or "in force") and len(row.status) <= TITLE_ROOM_AT_80
 
 
 GIB = 1 << 30
