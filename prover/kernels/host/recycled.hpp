@@ -10,7 +10,7 @@ CZK_BEGIN
 // Blocks given back, by size; at most kKept bytes, the smallest go first.
 class Recycler {
  public:
-  static constexpr uint64_t kKept = uint64_t(48) << 20;
+  static constexpr uint64_t kKept = uint64_t(24) << 20;
 
   static Recycler& instance() {
     static Recycler* const one = new Recycler;  // never destroyed: threads may outlive static destruction
