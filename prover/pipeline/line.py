@@ -5,6 +5,8 @@ Every method is called within a transaction of the board. Stages do their work o
 A slot may hold parts of several jobs (a batch). It is one piece of work until it is finished; then each part is its own
 job's. Where such a slot fails, its parts are made again each in a slot of their own, so that only the job fails that is
 to blame.
+
+It is longer than other modules: each hand-over and each end changes the same few counts, and they are read together.
 """
 
 from __future__ import annotations
