@@ -31,6 +31,9 @@ _PREFIXED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+", re.ASCII)
 _FNV_BASIS = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _MASK = (1 << 64) - 1
+MOST_NESTED = 200
+"""Deepest nesting of arrays and objects that is read."""
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 _FIX = "correct the input file"
 
 
@@ -58,6 +61,8 @@ def parse_inputs(text: bytes, prime: int, path: StrPath) -> list[InputSignal]:
     Raises:
         FormatError: what is wrong, at which signal.
     """
+    if _too_deep(text):
+        raise FormatError(path, "nested too deeply", fix=_FIX)
     try:
         document = json.loads(
             text,
@@ -79,6 +84,24 @@ def parse_inputs(text: bytes, prime: int, path: StrPath) -> list[InputSignal]:
         raise
     except ValueError as error:  # of the hooks above
         raise FormatError(path, str(error), fix=_FIX) from None
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether brackets nest deeper than ``MOST_NESTED``: the decoder recurses on the C stack, whose depth Python's own
+    limit guards only as long as nobody has raised that.
+    """
+    if text.count(b"[") + text.count(b"{") <= MOST_NESTED:
+        return False
+    depth = 0
+    for found in _STRUCTURE.finditer(text):
+        sign = found[0]
+        if sign in (b"[", b"{"):
+            depth += 1
+            if depth > MOST_NESTED:
+                return True
+        elif sign in (b"]", b"}"):
+            depth -= 1
+    return False
 
 
 def fnv_hash(name: str) -> int:

@@ -1,6 +1,7 @@
 """Input files as circom reads them: against a model after its calculator's rules, and under all sorts of rubbish."""
 
 import json
+import sys
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,7 @@ def test_large_numbers_without_quotes_are_exact():
         (b'{"a.x": 1, "a": {"x": 2}}', "given twice: f, signal a.x"),
         (b'{"a": [1, {"x": 2}]}', "buses and numbers"),
         (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"[" * 201 + b"1" + b"]" * 201 + b"}", "nested too deeply"),
         (b'{"a\\nb": "x"}', r"signal a\nb"),
     ],
 )
@@ -104,6 +106,22 @@ def test_what_cannot_be_used_is_one_line(text, told):
     line = str(caught.value)
     assert told in line
     assert "\n" not in line
+
+
+def test_brackets_in_strings_and_side_by_side_are_not_deep():
+    text = b'{"' + b"[" * 300 + b'": [' + b",".join([b"[1]"] * 300) + b"]}"
+    (signal,) = parse_inputs(text, P, "f")
+    assert signal.values == (1,) * 300
+
+
+def test_nesting_is_bounded_whatever_the_recursion_limit_is():
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)
+    try:
+        with pytest.raises(FormatError, match="nested too deeply"):
+            parse_inputs(b'{"a": ' + b"[" * 10**6, P, "f")
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @given(st.binary(max_size=80))
