@@ -157,7 +157,7 @@ def test_one_frame_of_a_spool(environment: dict[str, str], tmp_path: Path):
     assert document["throughput"]["proofs"] == 0, "an empty one is no wait"
     shutil.copy(POW / "witness.wtns", tmp_path / "a.wtns")
     document = json.loads(plain(environment, *options).stdout)
-    assert document["throughput"]["proofs"] == 1 and document["workload"].endswith(f"inputs from {tmp_path}"[:80])
+    assert document["throughput"]["proofs"] == 1 and f"inputs from {tmp_path}"[:80] in document["workload"]
     assert valid(tmp_path, "a", POW / "verification_key.json")
 
 
