@@ -19,7 +19,8 @@ FR_BYTES = 32
 PROGRAM = 10 << 20
 """What proving takes of any process, whatever it proves."""
 _RECYCLED = 32 << 20
-"""What the host library keeps for its next call: 24 MiB at most, and blocks that are larger than what is asked."""
+"""Up to here the memory of the multiplications in G1 stays with the library while those in G2 run (by measurement: it
+keeps 24 MiB, in blocks that are larger than what is asked); beyond, it goes back first."""
 _ENTRY = 8
 """A stored entry of a compressed matrix: column and coefficient index."""
 _KEY_ENTRY = 44
