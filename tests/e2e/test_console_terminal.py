@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from terminal_rig import Terminal
+from terminal_rig import Terminal, console_environment
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "console.cli"]
@@ -27,10 +27,7 @@ Start = Callable[[Sequence[str]], Terminal]
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A home of its own, shared by the module so that the key is made once."""
-    home = tmp_path_factory.mktemp("home")
-    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TMUX", "LINES", "COLUMNS")}
-    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    return env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    return console_environment(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from terminal_rig import Terminal
+from terminal_rig import Terminal, console_environment
 
 from console.cli import main
+from prover.formats.errors import printable
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -33,10 +34,7 @@ Start = Callable[[Sequence[object]], Terminal]
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    home = tmp_path_factory.mktemp("home")
-    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TMUX", "LINES", "COLUMNS")}
-    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
-    return env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+    return console_environment(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture
@@ -157,7 +155,9 @@ def test_one_frame_of_a_spool(environment: dict[str, str], tmp_path: Path):
     assert document["throughput"]["proofs"] == 0, "an empty one is no wait"
     shutil.copy(POW / "witness.wtns", tmp_path / "a.wtns")
     document = json.loads(plain(environment, *options).stdout)
-    assert document["throughput"]["proofs"] == 1 and f"inputs from {tmp_path}"[:80] in document["workload"]
+    assert document["throughput"]["proofs"] == 1 and document["workload"].endswith(
+        f", inputs from {printable(str(tmp_path), 60)}"
+    )
     assert valid(tmp_path, "a", POW / "verification_key.json")
 
 

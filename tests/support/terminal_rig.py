@@ -13,6 +13,7 @@ import struct
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyte
 
@@ -115,3 +116,11 @@ class Terminal:
                 os.kill(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
         os.close(self.fd)
+
+
+def console_environment(home: Path) -> dict[str, str]:
+    """The environment of a console with a home of its own: nothing of this machine's user is read or written."""
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TMUX", "LINES", "COLUMNS")}
+    env |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "STATE", "CACHE")}
+    root = str(Path(__file__).parents[2])
+    return env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": root, "LANG": "C.UTF-8"}
