@@ -65,15 +65,16 @@ def size(value: float | None) -> str:
 
 
 def used_of(used: float | None, total: float | None) -> str:
-    """``1.20 of 24.0 GiB``: both in the unit of the total."""
+    """``1.20 of 24.0 GiB``: both in the unit of the total, but for a use that would be told as 0 in it."""
     if total is None or total <= 0:
         return size(used)
     if used is None:
         return f"{UNKNOWN} of {size(total)}"
     number, unit = size(total).split(" ")
     factor = _KIB ** _SIZE_UNITS.index(unit)
-    decimals = max(len(number.partition(".")[2]), 1 if 0 < used / factor < 10 else 0)
-    return f"{used / factor:.{decimals}f} of {number} {unit}"
+    decimals = max(len(number.partition(".")[2]), 1 if used / factor < 10 else 0)
+    told = f"{used / factor:.{decimals}f}"
+    return f"{size(used)} of {number} {unit}" if used and not float(told) else f"{told} of {number} {unit}"
 
 
 def span(value: float) -> str:

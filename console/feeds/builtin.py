@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from console.feeds.hosted import Session, Starter
+from console.feeds.hosting import Hosting, engine_on, host
 from prover.cancel import CancelToken
 from prover.pipeline.interfaces import EngineView, Progress
 from prover.pipeline.knobs import KnobSet, available_cores
 
 if TYPE_CHECKING:
     from console.storage import Storage
-    from prover.pipeline.engine import Engine
     from prover.pipeline.feeder import Feeder
-    from prover.pipeline.journal_watch import JournalWatch
-    from prover.pipeline.log import LogFile, LogWriter
+    from prover.pipeline.log import LogFile
 
 CLIENTS = 2
 PARTITIONS = 8
@@ -39,29 +36,21 @@ class BuiltinWorkload:
 
 
 class HostedSession:
-    """``Session``: the engine, its feeder, its journal, its log."""
+    """``Session``: the engine with its journal and log, and its feeder."""
 
-    def __init__(
-        self, engine: Engine, feeder: Feeder, writer: LogWriter | None, watch: JournalWatch | None = None
-    ) -> None:
-        self._engine = engine
+    def __init__(self, hosting: Hosting, feeder: Feeder) -> None:
+        self._hosting = hosting
         self._feeder = feeder
-        self._writer = writer
-        self._watch = watch
 
     @property
     def engine(self) -> EngineView:
         """The engine."""
-        return self._engine
+        return self._hosting.engine
 
     @property
     def trouble(self) -> str | None:
         """What the feeder gave up on, or why no journal or log is written."""
-        return (
-            self._feeder.trouble
-            or (self._watch.problem if self._watch is not None else None)
-            or (self._writer.trouble if self._writer is not None else None)
-        )
+        return self._feeder.trouble or self._hosting.trouble
 
     @property
     def idle(self) -> bool:
@@ -73,15 +62,12 @@ class HostedSession:
         what was cancelled.
         """
         self._feeder.stop()
-        self._engine.stop(None if drain else 0.0)
-        if self._watch is not None:
-            self._watch.stop()
-        if self._writer is not None:
-            self._writer.stop()
+        self._hosting.stop_engine(drain=drain)
+        self._hosting.close()
 
     def hurry(self) -> None:
         """Cancel what a drain waits for."""
-        self._engine.hurry()
+        self._hosting.engine.hurry()
 
 
 def starter(
@@ -99,12 +85,8 @@ def starter(
         progress("loading the prover", None)
         from prover.circuits.builtin import builtin, default_for
         from prover.device import open_devices
-        from prover.device.host import HostDevice
         from prover.groth16.workload import CircuitWorkload
-        from prover.pipeline.engine import Engine
         from prover.pipeline.feeder import Feeder
-        from prover.pipeline.journal_watch import JournalWatch
-        from prover.pipeline.log import LogWriter
         from prover.pipeline.submitters import SampleJobs, sample_origin
 
         named = None if workload.circuit is None else builtin(workload.circuit)
@@ -117,31 +99,16 @@ def starter(
         )
         circuit.name = replace(workload, circuit=definition.name).subject
         journal = storage.open() if storage is not None else None
-        engine = Engine(
-            circuit,
-            opened.devices,
-            knobs,
-            spare=lambda ordinal: HostDevice(ordinal=ordinal),
-            note=opened.note,
-            journal=journal,
-        )
-        writer: LogWriter | None = None
-        if log is not None:
-            level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
-            writer = LogWriter(engine.event_log, log, level, time.time() - time.monotonic())
-            writer.start()
-        engine.start()
-        watch = JournalWatch(engine, journal, [SampleJobs(circuit)]) if journal is not None else None
-        if watch is not None:
-            watch.start()
+        hosting = host(engine_on(opened, circuit, knobs, journal), log, journal)
+        hosting.resume([SampleJobs(circuit)])
         feeder = Feeder(
-            engine,
+            hosting.engine,
             lambda job: circuit.sample_inputs(job, workload.partitions),
             workload.partitions,
             clients=workload.clients,
             origin=lambda job: sample_origin(circuit.circuit, job),
         )
         feeder.start()
-        return HostedSession(engine, feeder, writer, watch)
+        return HostedSession(hosting, feeder)
 
     return start

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.feeds.hosted import Session, Starter
+from console.feeds.hosting import Hosting, engine_on, host
 from prover.cancel import CancelToken
 from prover.errors import InputError
 from prover.formats.errors import printable
@@ -18,9 +17,7 @@ from prover.pipeline.knobs import KnobSet, available_cores
 if TYPE_CHECKING:
     from console.storage import Storage
     from prover.groth16.workload import WitnessFiles
-    from prover.pipeline.engine import Engine
-    from prover.pipeline.journal_watch import JournalWatch
-    from prover.pipeline.log import LogFile, LogWriter
+    from prover.pipeline.log import LogFile
     from prover.pipeline.spool import Spool
 
 NOTHING = "nothing to prove: give --inputs DIR"
@@ -66,29 +63,21 @@ class UserCircuit:
 
 
 class SpoolSession:
-    """``Session``: the engine, its spool, its journal, its log."""
+    """``Session``: the engine with its journal and log, and its spool."""
 
-    def __init__(
-        self, engine: Engine, spool: Spool | None, writer: LogWriter | None, watch: JournalWatch | None
-    ) -> None:
-        self._engine = engine
+    def __init__(self, hosting: Hosting, spool: Spool | None) -> None:
+        self._hosting = hosting
         self._spool = spool
-        self._writer = writer
-        self._watch = watch
 
     @property
     def engine(self) -> EngineView:
         """The engine."""
-        return self._engine
+        return self._hosting.engine
 
     @property
     def trouble(self) -> str | None:
         """Why nothing is taken, or why no journal or log is written."""
-        return (
-            (self._spool.trouble if self._spool is not None else NOTHING)
-            or (self._watch.problem if self._watch is not None else None)
-            or (self._writer.trouble if self._writer is not None else None)
-        )
+        return (self._spool.trouble if self._spool is not None else NOTHING) or self._hosting.trouble
 
     @property
     def idle(self) -> bool:
@@ -99,17 +88,14 @@ class SpoolSession:
         """Take no more, cancel what runs (or let it end), hand over what was proved, write the last lines."""
         if self._spool is not None:
             self._spool.stop_taking()
-        self._engine.stop(None if drain else 0.0)
+        self._hosting.stop_engine(drain=drain)
         if self._spool is not None:
             self._spool.stop()
-        if self._watch is not None:
-            self._watch.stop()
-        if self._writer is not None:
-            self._writer.stop()
+        self._hosting.close()
 
     def hurry(self) -> None:
         """Cancel what a drain waits for."""
-        self._engine.hurry()
+        self._hosting.engine.hurry()
 
 
 def starter(
@@ -126,11 +112,7 @@ def starter(
     def start(progress: Progress, cancel: CancelToken) -> Session:
         progress("loading the prover", None)
         from prover.device import open_devices
-        from prover.device.host import HostDevice
         from prover.pipeline import spool_files
-        from prover.pipeline.engine import Engine
-        from prover.pipeline.journal_watch import JournalWatch
-        from prover.pipeline.log import LogWriter
         from prover.pipeline.spool import Spool
 
         workload = circuit.open(progress, cancel)
@@ -138,32 +120,16 @@ def starter(
         for each in opened.devices:
             each.prepare(workload.key.curve, progress=progress)
         journal = storage.open() if storage is not None and circuit.folder is not None else None
-        engine = Engine(
-            workload,
-            opened.devices,
-            knobs,
-            spare=lambda ordinal: HostDevice(ordinal=ordinal),
-            note=opened.note,
-            journal=journal,
-        )
-        writer: LogWriter | None = None
-        if log is not None:
-            level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
-            writer = LogWriter(engine.event_log, log, level, time.time() - time.monotonic())
-            writer.start()
-        engine.start()
-        spool: Spool | None = None
-        watch: JournalWatch | None = None
-        if circuit.folder is not None:
-            kind = spool_files.WTNS if circuit.wasm is None else spool_files.JSON
-            spool = Spool(engine, workload, circuit.folder, kind, journal=journal, tell=engine.tell_spool)
-            if journal is not None:
-                watch = JournalWatch(engine, journal, [spool])
-                watch.start()
-            spool.start()
-        else:
-            engine.tell_spool(NOTHING, trouble=True)
-        return SpoolSession(engine, spool, writer, watch)
+        hosting = host(engine_on(opened, workload, knobs, journal), log, journal)
+        if circuit.folder is None:
+            hosting.engine.tell_spool(NOTHING, trouble=True)
+            return SpoolSession(hosting, None)
+        kind = spool_files.WTNS if circuit.wasm is None else spool_files.JSON
+        engine = hosting.engine
+        spool = Spool(engine, workload, circuit.folder, kind, journal=journal, tell=engine.tell_spool)
+        hosting.resume([spool])
+        spool.start()
+        return SpoolSession(hosting, spool)
 
     return start
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from console.feeds.builtin import HostedSession
 from console.feeds.hosted import Session, Starter
+from console.feeds.hosting import Hosting, host
 from prover.cancel import CancelToken
 from prover.errors import InputError
 from prover.model import DeviceSample
@@ -23,8 +24,7 @@ from prover.simulation.presets import DEFAULT, preset
 if TYPE_CHECKING:
     from console.storage import Storage
     from prover.pipeline.feeder import Feeder
-    from prover.pipeline.journal_watch import JournalWatch
-    from prover.pipeline.log import LogFile, LogWriter
+    from prover.pipeline.log import LogFile
 
 
 def choose_model(name: str | None, path: str | None, device: str = "auto", partitions: int | None = None) -> Model:
@@ -45,15 +45,8 @@ def choose_model(name: str | None, path: str | None, device: str = "auto", parti
 class ModelledSession(HostedSession):
     """``Session``, whose time ends with it."""
 
-    def __init__(
-        self,
-        engine: ModelledEngine,
-        feeder: Feeder,
-        writer: LogWriter | None,
-        watch: JournalWatch | None,
-        clock: PacedClock,
-    ) -> None:
-        super().__init__(engine, feeder, writer, watch)
+    def __init__(self, hosting: Hosting, feeder: Feeder, clock: PacedClock) -> None:
+        super().__init__(hosting, feeder)
         self._clock = clock
 
     def stop(self, *, drain: bool = False) -> None:
@@ -109,21 +102,12 @@ def starter(
 
     def start(progress: Progress, cancel: CancelToken) -> Session:
         from prover.pipeline.feeder import Feeder
-        from prover.pipeline.journal_watch import JournalWatch
-        from prover.pipeline.log import LogWriter
         from prover.simulation.jobs import ModelledJobs, modelled_origin
 
         journal = storage.open() if storage is not None else None
         engine = ModelledEngine(model, knobs, clock, journal)
-        writer: LogWriter | None = None
-        if log is not None:
-            level: Callable[[], str] = lambda: engine.knobs.text("log_level")  # noqa: E731 - a reading, not a function
-            writer = LogWriter(engine.event_log, log, level, wall_offset_s, simulated=True)
-            writer.start()
-        engine.start()
-        watch = JournalWatch(engine, journal, [ModelledJobs(model)]) if journal is not None else None
-        if watch is not None:
-            watch.start()
+        hosting = host(engine, log, journal, wall_offset_s, simulated=True)
+        hosting.resume([ModelledJobs(model)])
         feeder = Feeder(
             engine,
             lambda job: job,
@@ -133,6 +117,6 @@ def starter(
             origin=lambda job: modelled_origin(model, job),
         )
         feeder.start()
-        return ModelledSession(engine, feeder, writer, watch, clock)
+        return ModelledSession(hosting, feeder, clock)
 
     return start

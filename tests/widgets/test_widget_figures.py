@@ -51,6 +51,8 @@ def test_sizes():
     assert figures.used_of(1_288_490_189, 25_769_803_776) == "1.2 of 24.0 GiB"
     assert figures.used_of(None, 25_769_803_776) == "– of 24.0 GiB"
     assert figures.used_of(5, None) == "5 B"
+    assert figures.used_of(40_000_000, 20_723_216_384) == "38.1 MiB of 19.3 GiB"
+    assert figures.used_of(0, 2**30) == "0.00 of 1.00 GiB"
 
 
 def test_axis_labels():
