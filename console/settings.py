@@ -84,19 +84,21 @@ def read_configuration(path: Path, *, required: bool) -> dict[str, object]:
 
 def read_knob_table(option: str | None) -> dict[str, object]:
     """The ``[knobs]`` of the configuration that ``--config`` names, or of the default one. Raises ``InputError``."""
-    table = read_configuration(config_path(option), required=option is not None).get("knobs", {})
-    if not isinstance(table, dict):
-        raise InputError("configuration entry is no table", "knobs", "write [knobs]")
-    return table
+    return read_section(config_path(option), "knobs", required=option is not None)
+
+
+def read_section(path: Path, name: str, *, required: bool) -> dict[str, object]:
+    """A section of a configuration file, empty where it has none. Raises ``InputError`` naming the entry."""
+    section = read_configuration(path, required=required).get(name, {})
+    if not isinstance(section, dict):
+        raise InputError("configuration entry is no table", f"{path}: {name}", f"write [{name}]")
+    return section
 
 
 def read_console_section(path: Path, *, required: bool) -> ConsoleSettings:
     """Settings from the ``[console]`` section of a configuration file. Raises ``InputError`` naming the entry."""
-    section = read_configuration(path, required=required).get("console", {})
-    if not isinstance(section, dict):
-        raise InputError("configuration entry is no table", f"{path}: console", "write [console]")
     settings = ConsoleSettings()
-    for key, value in section.items():
+    for key, value in read_section(path, "console", required=required).items():
         settings = _apply(settings, key, value, f"{path}: console.{key}")
     return settings
 

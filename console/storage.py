@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from console.settings import read_configuration, state_folder
+from console.settings import read_section, state_folder
 from prover.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,11 +59,8 @@ class Storage:
 
 def read_storage_section(path: Path, *, required: bool) -> Storage:
     """The section ``[storage]`` of a configuration file. Raises ``InputError`` naming the entry."""
-    section = read_configuration(path, required=required).get("storage", {})
-    if not isinstance(section, dict):
-        raise InputError("configuration entry is no table", f"{path}: storage", "write [storage]")
     storage = Storage()
-    for key, value in section.items():
+    for key, value in read_section(path, "storage", required=required).items():
         storage = _apply(storage, key, value, f"{path}: storage.{key}")
     return storage
 
@@ -78,13 +75,9 @@ def with_journal(storage: Storage, option: str | None) -> Storage:
 
 
 def _apply(storage: Storage, key: str, value: object, where: str) -> Storage:
-    if key == "journal":
+    if key in ("journal", "record"):
         if isinstance(value, bool):
-            return replace(storage, journal=value)
-        raise InputError("setting is no boolean", where, "write true or false")
-    if key == "record":
-        if isinstance(value, bool):
-            return replace(storage, record=value)
+            return replace(storage, journal=value) if key == "journal" else replace(storage, record=value)
         raise InputError("setting is no boolean", where, "write true or false")
     if key in _RECORDING:
         return _apply_recording(storage, key, value, where)
